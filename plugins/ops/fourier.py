@@ -31,7 +31,12 @@ def _scaled(xp, result, scale, dtype):
     return scaled
 
 
-@op(at=(), any_order=True)
+def _node(input, dims, scale, forward):
+    """Return the name of the node: PyTorch sends real numbers through another function where there is one dimension."""
+    return f"Fft{'C' if input.is_complex() or len(dims) != 1 else 'R'}2CBackward0"
+
+
+@op(at=(), any_order=True, node=_node)
 def fft_c2c(xp, input, dims, scale, forward):
     """Sum of input[j] exp(-+ 2 pi i j k / n) along each of `dims`, times `scale`.
 
@@ -70,7 +75,7 @@ def _twin(dims, n):
     return (slice(None),) * dims[-1] + (slice(1, (n + 1) // 2),)
 
 
-@op(at=(), any_order=True)
+@op(at=(), any_order=True, node="FftR2CBackward0")
 def fft_r2c(xp, input, dims, scale, double=False):
     """Transform of a real array, cut to its first n // 2 + 1 coefficients.
 
@@ -103,7 +108,7 @@ def fft_r2c_samples(make):
     yield make.args(make(3, 4), (1, 0), 1.0, True)
 
 
-@op(at=(), any_order=True)
+@op(at=(), any_order=True, node="FftC2RBackward0")
 def fft_c2r(xp, input, dims, scale, n, double=True):
     """Real transform back from the first n // 2 + 1 coefficients.
 

@@ -43,7 +43,7 @@ def push(op, values, outputs, hidden, directions, state) -> list:
     columns = []
     for number, output in enumerate(outputs):
         column = [tangents[number] if floats[number] else None for tangents in pushed]
-        column = [_fitted(op, tangent, output) for tangent in column]
+        column = [_fitted(op, *pair, output) for pair in zip(column, along)]
         if len(outputs) == 1 and floats[0]:  # a gradient of zeros, as random numbers have, is no missing one
             moved = [_moves(op, tangents) for tangents in along]
             column = [plugrad.zeros_like(output) if t is None and m else t for t, m in zip(column, moved)]
@@ -72,23 +72,33 @@ def _as_tuple(result, count: int) -> tuple:
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def _fitted(op, tangent, output):
-    """Return a tangent with the shape and dtype of its output; RuntimeError if it can't be."""
+def _fitted(op, tangent, given, output):
+    """Return a tangent with the shape and dtype of its output; RuntimeError if it can't be.
+
+    It has memory of its own as the output has: a rule may hand on one of those that were `given`, or a view of it.
+    """
     if tangent is None:
         return None
-    if tangent.requires_grad and (tangent.is_leaf or not is_grad_enabled()):  # one that was handed on as it is
-        tangent = tangent.view_as(tangent)
     if tangent.dtype is not output.dtype:
         tangent = tangent.to(output.dtype)
-    if tangent.shape != output.shape:
-        try:
-            tangent = tangent.expand(output.shape)
-        except RuntimeError:
-            raise RuntimeError(
-                f"the jvp of op {op.qualname!r} returned a tangent of shape {list(tangent.shape)}, its result has "
-                f"{list(output.shape)}"
-            ) from None
+    fits = tangent.shape == output.shape
+    try:
+        tangent = tangent if fits else tangent.expand(output.shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"the jvp of op {op.qualname!r} returned a tangent of shape {list(tangent.shape)}, its result has "
+            f"{list(output.shape)}"
+        ) from None
+    if not op.is_view and (not fits or any(_root(one) is _root(tangent) for one in given)):
+        return tangent.clone()
+    if tangent.requires_grad and (tangent.is_leaf or not is_grad_enabled()):  # one that was handed on as it is
+        return tangent.view_as(tangent)
     return tangent
+
+
+def _root(value):
+    """Return the tensor whose memory a tensor sees."""
+    return value._base if isinstance(value, Tensor) and value._is_view() else value
 
 
 def _ops(op):

@@ -65,8 +65,11 @@ def stands_for_view(array, source, op, rest) -> bool:
 
 def owner(array):
     """Return the array whose memory an array sees."""
-    while isinstance(array.base, numpy.ndarray):
-        array = array.base
+    base = array.base
+    while base is not None:  # NumPy's as_strided puts an object of its own between a view and its base
+        if isinstance(base, numpy.ndarray):
+            array = base
+        base = getattr(base, "base", None)
     return array
 
 
@@ -118,8 +121,8 @@ def lent(tensor, force: bool):
 
 
 def refuse_copy(array) -> None:
-    """Raise RuntimeError if an array that was to be written is a copy that stands for a view."""
-    if id(array) in copies:
+    """Raise RuntimeError if an array that was to be written sees a copy that stands for a view."""
+    if copy_behind(array) is not None:
         raise RuntimeError(
             "the conjugate of a complex tensor can't be written in place: it is a copy, from which nothing would reach "
             "the tensor. Write to the tensor itself, or to a clone() or resolve_conj() of the conjugate."

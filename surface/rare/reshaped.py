@@ -25,17 +25,17 @@ def unlock(array) -> None:
 
     Raises RuntimeError for memory that another library holds read-only.
     """
+    refuse_copy(array)
     locked = [array]
     while isinstance(locked[-1].base, type(array)) and not locked[-1].base.flags.writeable:
         locked.append(locked[-1].base)
-    refuse_copy(locked[-1])
     try:
         for one in reversed(locked):
             one.flags.writeable = True
     except ValueError:
         raise RuntimeError(
             "this tensor's memory may not be written: another library gave it read-only (an array that came by DLPack, "
-            "bytes, a mapped file), or it is a conjugate's. Write x = x.clone() first."
+            "bytes, a mapped file). Write x = x.clone() first."
         ) from None
     for one in locked[1:]:
         one.flags.writeable = False

@@ -29,6 +29,9 @@ MADE = {
     "imag": lambda x: x.conj().imag,
     "contiguous": lambda x: x.conj().contiguous(),
     "of a view": lambda x: x[1:].conj(),
+    "diagonal": lambda x: x.conj().diagonal(),
+    "strided": lambda x: x.conj().as_strided((2,), (1,)),
+    "windows": lambda x: x.conj().unfold(0, 1, 1)[1],
 }
 WRITES = {
     "mul_": lambda T, v: v.mul_(2),

@@ -95,8 +95,66 @@ def running_logarithms_forward(program, found, oracle, subject, watch):
     if not found.kind.endswith("values") or not matches(r"logcumsumexp\(", program):
         return False
     expected, actual = np.asarray(found.expected), np.asarray(found.actual)
+    return _lost(expected, actual)
+
+
+def _lost(expected, actual) -> bool:
+    """Whether some of the expected values are NaN where there are numbers here, and all others are the same."""
     lost = np.isnan(expected) & np.isfinite(actual)
     return bool(lost.any()) and np.allclose(np.where(lost, 0, actual), np.where(lost, 0, expected), equal_nan=True)
+
+
+@kind
+def running_products_forward(program, found, oracle, subject, watch):
+    """The gradient of PyTorch's forward derivative of cumprod is NaN at zeros, where two walks backward have numbers.
+
+    All other values are the same.
+    """
+    forward = r"dual_level|T\.func\.|functional\.(jvp|hvp|jacobian|hessian)\("
+    if not found.kind.endswith("values") or not matches(r"cumprod_?\(", program) or not matches(forward, program):
+        return False
+    return _lost(np.asarray(found.expected), np.asarray(found.actual))
+
+
+@kind
+def nan_taken_for_nothing(program, found, oracle, subject, watch):
+    """PyTorch's gradient of logcumsumexp is zero where it is given NaN; here NaN stays NaN.
+
+    The difference goes when logcumsumexp is written in ops.
+    """
+    if not found.kind.endswith("values") or not matches(r"\.logcumsumexp\(", program):
+        return False
+    written = [re.sub(r"\.logcumsumexp\((-?\d)\)", r".exp().cumsum(\1).log()", statement) for statement in program]
+    return np.isnan(found.actual).any() and difference(written, oracle, subject, watch) is None
+
+
+@kind
+def numbers_in_transforms(program, found, oracle, subject, watch):
+    """In a transform PyTorch takes a number for a tensor of double precision: so a derivative has another dtype.
+
+    Its result itself has not. The difference goes when the number is a tensor.
+    """
+    if not found.kind.endswith("dtype") or not matches(r"T\.func\.|T\.vmap\(|autograd\.functional\.", program):
+        return False
+    tensors = [re.sub(r"( [-+*/] )(-?\d+\.\d+)", r"\1T.tensor(\2)", statement) for statement in program]
+    return tensors != program and difference(tensors, oracle, subject, watch) is None
+
+
+@kind
+def magnified_rounding(program, found, oracle, subject, watch):
+    """What a program makes of the last bits of single precision is not said.
+
+    The difference goes in double precision, and is no greater than what PyTorch itself loses by single precision.
+    """
+    if found.kind not in ("values", "grad.values") or not matches(r"T\.float32", program):
+        return False
+    double = [statement.replace("T.float32", "T.float64") for statement in program]
+    if not np.isfinite(found.actual).all() or difference(double, oracle, subject, watch) is not None:
+        return False
+    with after(double, oracle) as run:
+        tensor = run.tensors()[found.name]
+        exact = values_of(tensor.grad if found.kind == "grad.values" else tensor)
+    return np.abs(found.expected - found.actual).max() <= 10 * np.abs(found.expected - exact).max()
 
 
 @kind
