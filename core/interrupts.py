@@ -9,11 +9,11 @@ import threading
 from operator import methodcaller
 
 
-def process_lock(renewed=lambda: None):
+def process_lock(renewed=None):
     """Return an RLock that is free in a child that is forked, whichever other thread held it; then `renewed()`."""
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: lock._is_owned() or (lock._at_fork_reinit(), renewed()))
+        os.register_at_fork(after_in_child=lambda: lock._is_owned() or (lock._at_fork_reinit(), renewed and renewed()))
     return lock
 
 

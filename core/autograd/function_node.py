@@ -20,7 +20,7 @@ from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
 from plugrad.graph.versions import touch
 from plugrad.tensor import inference
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
-from plugrad.tensor.views import View, alias
+from plugrad.tensor.views import View, mark_view
 
 _GIVEN = {"needs_input_grad", "num_inputs", "num_outputs"}  # attributes of a context that are not the user's
 _IN_FORWARD = {"in_function": True, "pausing": True}
@@ -138,6 +138,8 @@ class FunctionNode(Node):
         source = output if not dirty and is_any(output, inputs) else None
         if source is not None:
             output = make(source._data, source._type.plain)
+            if inference.marked(source):
+                inference.mark(output)
         edge = self._edge_of(number)
         if dirty:
             touch(output)
@@ -146,8 +148,8 @@ class FunctionNode(Node):
             return output
         output._edge = edge
         if source is not None:
-            output._view = alias(source, self._not_written(number))
-        elif type(output._view) is View:
+            output._view = mark_view(source, None, ())
+        if type(output._view) is View:
             output._view.error = self._not_written(number)
         return output
 

@@ -170,8 +170,6 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
 
     def take_shape(self, argument) -> str:
         name = argument.name
-        if name == self.op.variadic:
-            return f"if type({name}) not in _SIZES:\n    raise _General\n{name}_ = {name}"
         types = self.types(name, "_sizes", "_PLAIN_OR_SEQUENCE")
         return f"if type({name}) not in {types}:\n    raise _General\n{name}_ = {name}"
 
@@ -446,18 +444,13 @@ _n.seq = _tick()
         positional = [f"*{n}" if n == op.variadic else source.parameter_source(op, n) for n in op.positional]
         keywords = [source.parameter_source(op, n) for n in op.keyword_only if n != "dtype"]
         keywords += ["dtype=None", "device=None", "requires_grad=False", "out=None", "layout=None", "pin_memory=False"]
-        if op.variadic:
-            keywords.append("**keywords")
-        else:
-            positional.append("*")
+        positional, keywords = positional + ["*"] * (not op.variadic), keywords + ["**keywords"] * bool(op.variadic)
         self.add(0, f"def {op.name}({', '.join(positional + keywords)}):")
         self.lines += source.variadic_lines(op) if op.variadic else []
-        tests = [
-            f"type({n}) in {self.types(n, '_plain', '_PLAIN')}" for n in op.parameters if n not in ("size", "dtype")
-        ]
+        plain = [n for n in op.parameters if n not in ("size", "dtype")]
+        tests = [f"type({n}) in {self.types(n, '_plain', '_PLAIN')}" for n in plain]
         if "size" in op.parameters:
-            sequence = "isinstance(size, (tuple, list)) and _INTS.issuperset(map(type, size))"
-            tests.append(f"({'type(size) is int or ' * (op.variadic == 'size')}{sequence})")
+            tests.append("isinstance(size, (tuple, list)) and _INTS.issuperset(map(type, size))")
         here = "(not _modes.elsewhere if device is None else device is _cpu and not _modes.special)"
         tests = ["out is layout", "requires_grad is pin_memory is False", here, *tests]  # the first: both are None
         values = {n: "_d" if n == "dtype" else n for n in op.parameters}

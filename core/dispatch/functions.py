@@ -54,10 +54,11 @@ def _public(op, text: str, more: dict):
     if op.module.startswith("plugrad.") and public is not None:
         # Where it is public, not where it was declared: so it reads well in help(), and can be pickled.
         home, _, public_function.__name__ = f"plugrad.{public}".rpartition(".")
-        public_function.__module__, public_function.__qualname__ = home, public_function.__name__
+        public_function.__module__ = home
+        public_function.__qualname__ = "Tensor." * (op.called is not op) + public_function.__name__
     else:  # its module holds the record under the kernel's name: so pickle finds the function
         public_function.__qualname__ = f"{op.kernels['*'].__name__}.function"
-    public_function.__op__ = op
+    public_function.__op__ = op.record
     return public_function
 
 

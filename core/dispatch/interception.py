@@ -64,9 +64,7 @@ def arguments(op, values, out=None) -> tuple:
 
 
 def _is_default(op, name, value) -> bool:
-    if name not in op.defaults:
-        return False
-    default = op.defaults[name]
+    default = op.defaults.get(name, op)  # which is no argument
     same_kind = type(value) is type(default) and isinstance(value, (int, float, str))
     return value is default or (same_kind and value == default)
 
@@ -94,7 +92,6 @@ def cast(op, values, out, run):
 
 def composite(op, values, out=None):
     """Carry out a call of a composite op that somebody may want to take over."""
-
     count = len(op.positional)
     args, kwargs = arguments(op, values, out)
 

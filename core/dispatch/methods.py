@@ -63,9 +63,8 @@ def _method_of(dotted: str) -> str | None:
 
 
 def _on_public_names(names) -> None:
-    for dotted in names:
-        if dotted.startswith("Tensor."):
-            install_method(dotted[7:])
+    for name in filter(None, map(_method_of, names)):
+        install_method(name)
 
 
 def _on_promise(dotted) -> None:

@@ -169,6 +169,7 @@ class Op:
         self.qualname = self.name  # "namespace.name" for a third party's op
         self.trusted = False  # our own ops: their gradients' shapes are proved by tests, not checked at every call
         self.module = function.__module__ or ""  # code that is run without a module has none
+        self.record = self  # what is registered, if this is a twin: see `called`
         self.reset()
 
     def reset(self) -> None:
@@ -176,8 +177,8 @@ class Op:
         self._function = self._in_place = self._binder = self._plan = None
         self._nodes: dict = {}
         self.fast, self.writable = FastKernels(self), FastWrites(self)
-        self.__dict__.pop("known_kinds", None)
-        self.__dict__.pop("guards", None)
+        for derived in ("known_kinds", "guards", "called"):
+            self.__dict__.pop(derived, None)
 
     # ------------------------------------------------------------------------------------------ declaration
 
@@ -355,6 +356,17 @@ class Op:
         if self._function is None:
             self._function = functions.function(self)
         return self._function
+
+    @functools.cached_property
+    def called(self):
+        """The record called by name: a twin if that takes a tuple, and the method ints."""
+        homes = {name.startswith("Tensor.") for name in self.names}
+        if not (self.trusted and self.variadic in self.positional[1:] and len(homes) > 1):
+            return self
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), variadic=None)
+        twin.reset()
+        return twin
 
     @property
     def in_place(self):

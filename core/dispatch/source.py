@@ -47,7 +47,8 @@ def named_tuple(name: str, fields):
 
 def signature_source(op, documented=False, takes_out=None, older=False) -> str:
     """Return the parameter list of the public function; as documented it leaves NumPy's names out."""
-    parts = [f"*{name}" if name == op.variadic else parameter_source(op, name) for name in op.positional]
+    packed = op.variadic is not None and not joins(op)
+    parts = [f"*{name}" if packed and name == op.variadic else parameter_source(op, name) for name in op.positional]
     names = numpy_names(op)
     if names and "dim" in op.positional and "dim" not in op.defaults and not documented:
         parts[op.positional.index("dim")] = "dim=MISSING"
@@ -56,10 +57,10 @@ def signature_source(op, documented=False, takes_out=None, older=False) -> str:
         keyword.append("out=None")
     if not documented:
         keyword += [f"{theirs}=MISSING" for theirs in names]
-    if op.variadic:
+    if packed:
         keyword.append("**keywords")
-    if keyword and not op.variadic:
-        parts.append("*_more" if older else "*")
+    elif keyword or op.variadic:
+        parts.append("*_more" if older or op.variadic else "*")
     return ", ".join(parts + keyword)
 
 
@@ -75,14 +76,9 @@ def default_source(op, name) -> str:
     return repr(value) if plain else f"_d_{name}"
 
 
-def default_globals(op) -> dict:
-    """Return the globals that `default_source` refers to, and what the settling of arguments uses."""
-    return {"MISSING": MISSING, "__name__": op.module, **{f"_d_{name}": value for name, value in op.defaults.items()}}
-
-
 def numpy_names(op) -> dict:
     """Return NumPy's names of parameters that a call may use instead of PyTorch's: {"axis": "dim", ...}."""
-    if op.variadic or "dim" not in op.index or "axis" in op.index:
+    if op.variadic and not joins(op) or "dim" not in op.index or "axis" in op.index:
         return {}
     after = op.positional[op.positional.index("dim") + 1 :] if "dim" in op.positional else ()
     if "dim" in op.positional and "dim" not in op.defaults and any(name not in op.defaults for name in after):
@@ -104,10 +100,17 @@ def settle_source(op) -> str:
     return "".join(line + "\n" for line in lines)
 
 
+def joins(op) -> bool:
+    """Whether one int means something itself, so that only further ones make a tuple: `x.squeeze(0, 1)`."""
+    return op.variadic in op.known_kinds and "int or" in op.known_kinds[op.variadic].words
+
+
 def variadic_lines(op) -> list[str]:
     """Return the lines that let `f(x, 1, 2)`, `f(x, (1, 2))` and `f(x, dims=(1, 2))` mean the same."""
     name = op.variadic
     kind = op.known_kinds.get(name)
+    if joins(op):
+        return ["    if _more:", f"        {name} = ({name}, *_more)"]
     absent = f"        {name} = " + (f"_d_{name}" if name in op.defaults else "()")
     if kind is not None and kind.plain and name not in op.defaults:
         absent = f'        raise TypeError("{op.name}() missing 1 required positional argument: {name!r}")'

@@ -54,18 +54,16 @@ class _BoolTypes(dict):
         return bools
 
 
-PLAIN_OR_SEQUENCE = PLAIN | {tuple, list}
+PLAIN_OR_SEQUENCE = PLAIN | {tuple, list, Size}
 _GLOBALS = {
-    "FAR": 1 << 63, "General": General, "LEAF": LEAF, "INTS": {int}, "int": int, "SIZES": {tuple, list, Size},
-    "PLAIN": PLAIN, "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE, "all_plain": PLAIN.issuperset,
-    "Tensor": Tensor, "apply": interpreter.apply, "axes": axes, "bool_type": _BoolTypes(),
-    "check": lambda *call: arguments.right(*call), "composite": interception.composite,
-    "failed": interpreter.failed, "finish_many": interpreter.finish_many,
+    "FAR": 1 << 63, "General": General, "LEAF": LEAF, "INTS": {int}, "int": int, "PLAIN": PLAIN,
+    "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE, "all_plain": PLAIN.issuperset, "Tensor": Tensor, "apply": interpreter.apply,
+    "axes": axes, "bool_type": _BoolTypes(), "check": lambda *call: arguments.right(*call),
+    "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
-    "narrow": narrow, "new": object.__new__, "older_form": lambda *call: rare.older_form(*call),
-    "open_type": open_type, "operate": interpreter.operate, "plain": plain,
-    "tick": tick, "touch": touch, "type": type, "untouch": untouch, "wrapped": interpreter.wrapped,
-    "write_out": write_out,
+    "narrow": narrow, "new": object.__new__, "older_form": lambda *call: rare.older_form(*call), "open_type": open_type,
+    "operate": interpreter.operate, "plain": plain, "tick": tick, "touch": touch, "type": type, "untouch": untouch,
+    "wrapped": interpreter.wrapped, "write_out": write_out,
 }  # fmt: skip
 
 
@@ -75,4 +73,5 @@ def globals_of(op, **own) -> dict:
     for name, kind in op.known_kinds.items():
         names[f"_types_{name}"], names[f"_plain_{name}"] = kind.types, kind.types & PLAIN
         names[f"_sizes_{name}"] = kind.types & PLAIN_OR_SEQUENCE
-    return {**names, **source.default_globals(op), "Tensor": Tensor, "_op": op}
+    names.update({f"_d_{name}": value for name, value in op.defaults.items()})  # see `default_source`
+    return {**names, "MISSING": source.MISSING, "__name__": op.module, "Tensor": Tensor, "_op": op}

@@ -96,7 +96,7 @@ def resolve(dotted: str):
         near = [known.rpartition(".")[2] for known in public if known.rpartition(".")[0] == home]
         where = "'Tensor' object" if home == "Tensor" else f"module {f'plugrad.{home}' if home else 'plugrad'!r}"
         raise AttributeError(f"{where} has no attribute {name!r}{suggestion(name, near)}{hint(name)}")
-    return entry.target
+    return entry.target(dotted)
 
 
 # Modules that ask for every name in dir(), or for every one with a given prefix.

@@ -82,10 +82,10 @@ class Entry:
     def __init__(self, kind, name, value, provider):
         self.kind, self.name, self.value, self.provider = kind, name, value, provider
 
-    @property
-    def target(self):
-        """What the public name refers to."""
-        return self.value.function if self.kind == "ops" else self.value
+    def target(self, dotted):
+        """What a public name refers to."""
+        value = self.value if self.kind != "ops" or dotted.startswith("Tensor.") else self.value.called
+        return value.function if self.kind == "ops" else value
 
 
 class loading:

@@ -116,13 +116,6 @@ def mark_view(source, op, rest, output=None):
     return view
 
 
-def alias(source, error: str):
-    """Return the mark of a tensor that shares all memory of `source` and must not be written in place."""
-    view = mark_view(source, None, ())
-    view.error = error
-    return view
-
-
 def next_generation(base) -> None:
     """Note that a tensor was written in place, so that its views look for their history again."""
     mark = base._view

@@ -55,7 +55,7 @@ def avg_pool(xp, input, axes, padding_counts, divisor):
 
 def _in_c(call, xp, input, shape, axes, padding_counts, divisor):
     """Call a kernel in C on images (M, *S)."""
-    if not input.flags.c_contiguous or not input.size:
+    if not input.flags.c_contiguous or not input.size or 0 in shape:
         return NotImplemented
     n, numbers = len(axes), []
     for axis in axes:

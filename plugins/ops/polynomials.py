@@ -26,47 +26,47 @@ def _chebyshev(xp, x, n, first):
 
 
 @binary(promote="float", at=("special.chebyshev_polynomial_t",), inplace=False, complex=False, vjp=None, numbers="both")
-def chebyshev_polynomial_t(xp, input, n):
+def chebyshev_polynomial_t(xp, x, n):
     """Chebyshev polynomial of the first kind of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.chebyshev_polynomial_t(torch.tensor([0.5]), 2)
     tensor([-0.5000])
     """
-    return _chebyshev(xp, input, n, input)
+    return _chebyshev(xp, x, n, x)
 
 
 @binary(promote="float", at=("special.chebyshev_polynomial_u",), inplace=False, complex=False, vjp=None, numbers="both")
-def chebyshev_polynomial_u(xp, input, n):
+def chebyshev_polynomial_u(xp, x, n):
     """Chebyshev polynomial of the second kind of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.chebyshev_polynomial_u(torch.tensor([0.5]), 2)
     tensor([0.])
     """
-    return _chebyshev(xp, input, n, 2 * input)
+    return _chebyshev(xp, x, n, 2 * x)
 
 
 @binary(promote="float", at=("special.chebyshev_polynomial_v",), inplace=False, complex=False, vjp=None, numbers="both")
-def chebyshev_polynomial_v(xp, input, n):
+def chebyshev_polynomial_v(xp, x, n):
     """Chebyshev polynomial of the third kind of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.chebyshev_polynomial_v(torch.tensor([0.5]), 2)
     tensor([-1.])
     """
-    return _chebyshev(xp, input, n, 2 * input - 1)
+    return _chebyshev(xp, x, n, 2 * x - 1)
 
 
 @binary(promote="float", at=("special.chebyshev_polynomial_w",), inplace=False, complex=False, vjp=None, numbers="both")
-def chebyshev_polynomial_w(xp, input, n):
+def chebyshev_polynomial_w(xp, x, n):
     """Chebyshev polynomial of the fourth kind of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.chebyshev_polynomial_w(torch.tensor([0.5]), 2)
     tensor([1.])
     """
-    return _chebyshev(xp, input, n, 2 * input + 1)
+    return _chebyshev(xp, x, n, 2 * x + 1)
 
 
 @binary(
@@ -77,14 +77,14 @@ def chebyshev_polynomial_w(xp, input, n):
     vjp=None,
     numbers="both",
 )
-def shifted_chebyshev_polynomial_t(xp, input, n):
-    """`chebyshev_polynomial_t` at `2 * input - 1`.
+def shifted_chebyshev_polynomial_t(xp, x, n):
+    """`chebyshev_polynomial_t` at `2 * x - 1`.
 
     >>> import plugrad as torch
     >>> torch.special.shifted_chebyshev_polynomial_t(torch.tensor([0.5]), 2)
     tensor([-1.])
     """
-    shifted = 2 * input - 1
+    shifted = 2 * x - 1
     return _chebyshev(xp, shifted, n, shifted)
 
 
@@ -96,14 +96,14 @@ def shifted_chebyshev_polynomial_t(xp, input, n):
     vjp=None,
     numbers="both",
 )
-def shifted_chebyshev_polynomial_u(xp, input, n):
-    """`chebyshev_polynomial_u` at `2 * input - 1`.
+def shifted_chebyshev_polynomial_u(xp, x, n):
+    """`chebyshev_polynomial_u` at `2 * x - 1`.
 
     >>> import plugrad as torch
     >>> torch.special.shifted_chebyshev_polynomial_u(torch.tensor([0.5]), 2)
     tensor([-1.])
     """
-    shifted = 2 * input - 1
+    shifted = 2 * x - 1
     return _chebyshev(xp, shifted, n, 2 * shifted)
 
 
@@ -115,14 +115,14 @@ def shifted_chebyshev_polynomial_u(xp, input, n):
     vjp=None,
     numbers="both",
 )
-def shifted_chebyshev_polynomial_v(xp, input, n):
-    """`chebyshev_polynomial_v` at `2 * input - 1`.
+def shifted_chebyshev_polynomial_v(xp, x, n):
+    """`chebyshev_polynomial_v` at `2 * x - 1`.
 
     >>> import plugrad as torch
     >>> torch.special.shifted_chebyshev_polynomial_v(torch.tensor([0.5]), 2)
     tensor([-1.])
     """
-    shifted = 2 * input - 1
+    shifted = 2 * x - 1
     return _chebyshev(xp, shifted, n, 2 * shifted - 1)
 
 
@@ -134,59 +134,59 @@ def shifted_chebyshev_polynomial_v(xp, input, n):
     vjp=None,
     numbers="both",
 )
-def shifted_chebyshev_polynomial_w(xp, input, n):
-    """`chebyshev_polynomial_w` at `2 * input - 1`.
+def shifted_chebyshev_polynomial_w(xp, x, n):
+    """`chebyshev_polynomial_w` at `2 * x - 1`.
 
     >>> import plugrad as torch
     >>> torch.special.shifted_chebyshev_polynomial_w(torch.tensor([0.5]), 2)
     tensor([-1.])
     """
-    shifted = 2 * input - 1
+    shifted = 2 * x - 1
     return _chebyshev(xp, shifted, n, 2 * shifted + 1)
 
 
 @binary(promote="float", at=("special.hermite_polynomial_h",), inplace=False, complex=False, vjp=None, numbers="both")
-def hermite_polynomial_h(xp, input, n):
+def hermite_polynomial_h(xp, x, n):
     """Physicists' Hermite polynomial of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.hermite_polynomial_h(torch.tensor([1.]), 2)
     tensor([2.])
     """
-    return _recur(xp, input, n, 2 * input, lambda k, p, q: 2 * (input * p - k * q))
+    return _recur(xp, x, n, 2 * x, lambda k, p, q: 2 * (x * p - k * q))
 
 
 @binary(promote="float", at=("special.hermite_polynomial_he",), inplace=False, complex=False, vjp=None, numbers="both")
-def hermite_polynomial_he(xp, input, n):
+def hermite_polynomial_he(xp, x, n):
     """Probabilists' Hermite polynomial of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.hermite_polynomial_he(torch.tensor([2.]), 2)
     tensor([3.])
     """
-    return _recur(xp, input, n, input, lambda k, p, q: input * p - k * q)
+    return _recur(xp, x, n, x, lambda k, p, q: x * p - k * q)
 
 
 @binary(promote="float", at=("special.laguerre_polynomial_l",), inplace=False, complex=False, vjp=None, numbers="both")
-def laguerre_polynomial_l(xp, input, n):
+def laguerre_polynomial_l(xp, x, n):
     """Laguerre polynomial of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.laguerre_polynomial_l(torch.tensor([2.]), 2)
     tensor([-1.])
     """
-    return _recur(xp, input, n, 1 - input, lambda k, p, q: ((2 * k + 1 - input) * p - k * q) / (k + 1))
+    return _recur(xp, x, n, 1 - x, lambda k, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))
 
 
 @binary(promote="float", at=("special.legendre_polynomial_p",), inplace=False, complex=False, vjp=None, numbers="both")
-def legendre_polynomial_p(xp, input, n):
+def legendre_polynomial_p(xp, x, n):
     """Legendre polynomial of degree `n`.
 
     >>> import plugrad as torch
     >>> torch.special.legendre_polynomial_p(torch.tensor([2.]), 2)
     tensor([5.5000])
     """
-    return _recur(xp, input, n, input, lambda k, p, q: ((2 * k + 1) * input * p - k * q) / (k + 1))
+    return _recur(xp, x, n, x, lambda k, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1))
 
 
 @hookimpl

@@ -505,7 +505,7 @@ def any_(xp, input, dim=None, keepdim=False):
     return _logical(input.any, input, dim, keepdim)
 
 
-@reduction(promote="index", vjp=None)
+@reduction(promote="index", vjp=None, variadic="dim")
 def count_nonzero(xp, input, dim=None):
     """Number of elements, of all or along `dim`, that are not zero.
 

@@ -129,7 +129,7 @@ def roll_samples(make):
     yield make.args(make(2, 3), (1, -1), (0, 1))
 
 
-@op(variadic="repeats", at=("Tensor.repeat",), kinds={"repeats": "int|ints"}, eight_bits=True)
+@op(variadic="repeats", at=("Tensor.repeat",), kinds={"repeats": "ints"}, eight_bits=True)
 def repeat(xp, input, repeats):
     """`repeats[i]` copies of the tensor along each dimension i.
 

@@ -62,7 +62,7 @@ def reshape_errors(make):
     yield RuntimeError, "only one dimension can be inferred", make.args(make(2, 3), (-1, -1))
 
 
-@view(variadic="size", at=("Tensor.view",), kinds={"size": "int|ints|dtype"})
+@view(variadic="size", at=("Tensor.view",), kinds={"size": "ints|dtype"})
 def view_(xp, input, size):
     """The same memory in another shape, or seen as another dtype; never a copy.
 
@@ -267,7 +267,7 @@ def unflatten_errors(make):
     yield RuntimeError, "don't multiply up to the size of dim 1", make.args(make(2, 3), 1, (2, 2))
 
 
-@view(inplace="shape")
+@view(inplace="shape", variadic="dim")
 def squeeze(xp, input, dim=None):
     """Drop dimensions of size 1: all, or those named by `dim` (int or tuple).
 

@@ -86,14 +86,26 @@ def split_with_sizes_errors(make):
     yield RuntimeError, "to sum exactly to 5", make.args(make(5, 2), [2, 2])
 
 
-@composite()
-def split(F, tensor, split_size_or_sections, dim=0):
+def given(name, **values):
+    """Return the one argument that stands under any of its names; TypeError if none does, or several do."""
+    found = [value for value in values.values() if value is not None]
+    if len(found) != 1:
+        raise TypeError(f"{name}() takes one of {', '.join(values)}, got {len(found)} of them")
+    return found[0]
+
+
+@composite(kinds={"split_size": "int|ints?"})
+def split(F, tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     """Slices of one size (the last may be smaller), or of the sizes listed.
+
+    The method of tensors calls these sizes `split_size`.
 
     >>> import plugrad as torch
     >>> torch.split(torch.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
+    if split_size is not None or split_size_or_sections is None:
+        split_size_or_sections = given("split", split_size=split_size, split_size_or_sections=split_size_or_sections)
     if hasattr(split_size_or_sections, "__index__"):
         return F.split_evenly(tensor, index(split_size_or_sections), dim)
     return F.split_with_sizes(tensor, split_size_or_sections, dim)
@@ -144,32 +156,42 @@ def section_indices(n, indices_or_sections):
     return ints(indices_or_sections)
 
 
-@composite(kinds={"indices_or_sections": "tensor|int|ints"})
-def tensor_split(F, input, indices_or_sections, dim=0):
+_KINDS = {"indices": "ints?", "sections": "int?"}
+
+
+@composite(kinds={"indices_or_sections": "tensor|int|ints?", "tensor_indices_or_sections": "tensor?", **_KINDS})
+def tensor_split(
+    F, input, indices_or_sections=None, dim=0, *, sections=None, indices=None, tensor_indices_or_sections=None
+):
     """Slices between the given indices, or that many near-equal ones.
 
-    `indices_or_sections` is an int, a sequence of ints, or an int64 tensor of 0 or 1 dimensions.
+    `indices_or_sections` is an int, a sequence of ints, or an int64 tensor of 0 or 1 dimensions. By its name it is one
+    of `sections`, `indices` and `tensor_indices_or_sections`.
 
     >>> import plugrad as torch
     >>> torch.tensor_split(torch.arange(4), 3)
     (tensor([0, 1]), tensor([2]), tensor([3]))
     """
     refuse_arrays("tensor_split", input)
+    indices_or_sections = given(
+        "tensor_split", indices_or_sections=indices_or_sections, sections=sections, indices=indices,
+        tensor_indices_or_sections=tensor_indices_or_sections,
+    )  # fmt: skip
     if input.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     if hasattr(indices_or_sections, "dtype"):
-        given = indices_or_sections
-        if str(given.dtype).split(".")[-1] != "int64":
+        tensor = indices_or_sections
+        if str(tensor.dtype).split(".")[-1] != "int64":
             raise RuntimeError(
                 f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
-                f"{dtype_word(given.dtype.name)}"
+                f"{dtype_word(tensor.dtype.name)}"
             )
-        if given.ndim > 1:
+        if tensor.ndim > 1:
             raise RuntimeError(
                 "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                f"one-dimensional tensor, but got a tensor with {given.ndim} dims"
+                f"one-dimensional tensor, but got a tensor with {tensor.ndim} dims"
             )
-        indices_or_sections = given.tolist()
+        indices_or_sections = tensor.tolist()
     dim = axes(dim, input.ndim)
     lead = (slice(None),) * dim
     cuts = section_indices(input.shape[dim], indices_or_sections)
@@ -197,37 +219,40 @@ def along(F, name, input, indices_or_sections, dim, least):
     return F.tensor_split(input, indices_or_sections, dim)
 
 
-@composite(kinds={"indices_or_sections": "int|ints"})
-def hsplit(F, input, indices_or_sections):
+@composite(kinds={"indices_or_sections": "int|ints?", **_KINDS}, variadic="indices_or_sections")
+def hsplit(F, input, indices_or_sections=None, *, sections=None, indices=None):
     """Split columns (dimension 1; dimension 0 of a 1-d tensor).
 
     >>> import plugrad as torch
     >>> torch.hsplit(torch.tensor([[1, 2]]), 2)
     (tensor([[1]]), tensor([[2]]))
     """
-    return along(F, "hsplit", input, indices_or_sections, min(1, max(input.ndim - 1, 0)), 1)
+    cut = given("hsplit", indices_or_sections=indices_or_sections, sections=sections, indices=indices)
+    return along(F, "hsplit", input, cut, min(1, max(input.ndim - 1, 0)), 1)
 
 
-@composite(kinds={"indices_or_sections": "int|ints"})
-def vsplit(F, input, indices_or_sections):
+@composite(kinds={"indices_or_sections": "int|ints?", **_KINDS}, variadic="indices_or_sections")
+def vsplit(F, input, indices_or_sections=None, *, sections=None, indices=None):
     """Split rows (dimension 0).
 
     >>> import plugrad as torch
     >>> torch.vsplit(torch.tensor([[1], [2]]), 2)
     (tensor([[1]]), tensor([[2]]))
     """
-    return along(F, "vsplit", input, indices_or_sections, 0, 2)
+    cut = given("vsplit", indices_or_sections=indices_or_sections, sections=sections, indices=indices)
+    return along(F, "vsplit", input, cut, 0, 2)
 
 
-@composite(kinds={"indices_or_sections": "int|ints"})
-def dsplit(F, input, indices_or_sections):
+@composite(kinds={"indices_or_sections": "int|ints?", **_KINDS}, variadic="indices_or_sections")
+def dsplit(F, input, indices_or_sections=None, *, sections=None, indices=None):
     """Split along the third dimension.
 
     >>> import plugrad as torch
     >>> [part.shape for part in torch.dsplit(torch.zeros(1, 2, 4), [1])]
     [torch.Size([1, 2, 1]), torch.Size([1, 2, 3])]
     """
-    return along(F, "dsplit", input, indices_or_sections, 2, 3)
+    cut = given("dsplit", indices_or_sections=indices_or_sections, sections=sections, indices=indices)
+    return along(F, "dsplit", input, cut, 2, 3)
 
 
 @hsplit.samples

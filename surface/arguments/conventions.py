@@ -77,7 +77,7 @@ def declaration(op, name) -> str | None:
     if not op.trusted:  # who else's names follow PyTorch's conventions is not known
         return "dtype" + optional if name == "dtype" else None
     if name == op.variadic:
-        return {"ints": "int|ints", "tensors": "tensors"}.get(NAMES.get(name))
+        return NAMES.get(name) if NAMES.get(name) in ("ints", "tensors") else None
     if name == op.parameters[0] and op.runs_on != "nothing" and NAMES.get(name, "tensor").startswith("tensor"):
         return "tensors" if op.sequence or name in ("tensors", "matrices") else "tensor"
     known = NAMES.get(name)

@@ -295,7 +295,7 @@ def _at_once(func, args, kwargs, dims, size):
 def _record(func):
     """Return the op whose public function this is, or None."""
     op = getattr(func, "__op__", None)
-    return op if op is not None and op.function is func else None
+    return op if op is not None and func in (op.function, op.called.function) else None
 
 
 def _reduce(op, args, kwargs, size):

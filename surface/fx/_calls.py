@@ -54,9 +54,11 @@ def as_called(func, args, kwargs) -> tuple:
     if all(name.startswith("Tensor.") for name in names):
         name = names[0].removeprefix("Tensor.")
         return "call_method", name if hasattr(Tensor, name) else f"__{name}__", args, kwargs
-    variadic = op.positional.index(op.variadic) if op.variadic in op.positional else None
-    if variadic is not None and len(args) > variadic and isinstance(args[variadic], (tuple, list)):
-        return "call_function", func, (*args[:variadic], *args[variadic], *args[variadic + 1 :]), kwargs
+    spreads = op.variadic in op.positional and func is op.function and isinstance(args[-1], (tuple, list))
+    if spreads and op.variadic == op.positional[len(args) - 1]:
+        is_method = op.called is not op
+        named = func.__name__ if is_method else func
+        return "call_method" if is_method else "call_function", named, (*args[:-1], *args[-1]), kwargs
     given = {**dict(zip(op.positional, args)), **kwargs}
     if is_of_python(func):
         required = [name for name in op.positional if name not in op.defaults]

@@ -45,4 +45,4 @@ def loads(plugin, device):
         if entry.kind in ("kernels", "backends") or dotted in registry.claims:
             continue
         if registry.public.get(dotted) is entry:
-            assert registry.resolve(dotted) is entry.target, f"plugrad.{dotted} is not what the plugin brought"
+            assert registry.resolve(dotted) is entry.target(dotted), f"plugrad.{dotted} is not what the plugin brought"

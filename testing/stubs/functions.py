@@ -111,7 +111,10 @@ def function_lines(name, value, *, method=None, indent="") -> list[str]:
         return [f"{indent}def {name}({inner}) -> {result}: ..."]
 
     def kind(one):
-        return kind_of(op, one.name)
+        several = one.kind is one.VAR_POSITIONAL and op.variadic and "ints" in (declaration(op, op.variadic) or "")
+        if several and one.name == "_more":
+            return KINDS["int"]
+        return f"{KINDS['int']} | {kind_of(op, one.name)}" if several else kind_of(op, one.name)
 
     if name.endswith("_") and not name.endswith("__"):  # in place
         return [f"{indent}def {name}({parameters(value, kind, method=method)}) -> _p.Tensor: ..."]

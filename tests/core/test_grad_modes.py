@@ -316,3 +316,23 @@ def deep(t, depth):
 @pytest.mark.parametrize("depth", [3, 300, 2000])
 def test_a_backward_in_a_backward_in_a_backward(depth):
     assert deep(plugrad, depth) == deep(reference, depth) == 1.0
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_an_inference_tensor_that_a_function_hands_on_stays_one(recorded):
+    def program(t):
+        class Passing(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y):
+                return x, x.detach() * y.detach()
+
+            @staticmethod
+            def backward(ctx, g, h):
+                return g, h
+
+        with t.inference_mode():
+            x = t.ones(2) * 2
+        results = Passing.apply(x, t.ones(2, requires_grad=recorded))
+        return [(one.is_inference(), one.requires_grad) for one in results]
+
+    assert program(plugrad) == program(reference)

@@ -125,8 +125,10 @@ def depends_on_nothing(program, found, oracle, subject, watch):
 
 
 # What PyTorch says to what is done with a tensor that requires grad.
-_REQUIRING = ("graph leaves) support the deepcopy", "change requires_grad flags", "function that returns multiple views",
-              "This input cannot have requires_grad True")  # fmt: skip
+_REQUIRING = (
+    "graph leaves) support the deepcopy", "change requires_grad flags", "function that returns multiple views",
+    "This input cannot have requires_grad True",
+)  # fmt: skip
 
 
 def _first_unlike(program, oracle, subject) -> list:

@@ -180,8 +180,9 @@ def complex_numbers(torch):
 # Ops whose tangent is that of an argument, or part of it: it must not share memory where the result does not.
 HANDED_ON = (
     "a + 0.5", "0.5 + a", "a - 1", "a + torch.zeros(1)", "a + torch.zeros(3)", "torch.zeros(2, 1) + a", "a * 1",
-    "a.clone()", "a.expand(3) + 1", "torch.cat([a])", "torch.where(a > 0, a, torch.zeros(3))", "a.expand(3)", "a.view(1)",
-    "a.reshape(1, 1)", "torch.broadcast_to(a, (3,)) + 0", "a.contiguous()", "torch.lerp(a, torch.ones(3), 0.0)",
+    "a.clone()", "a.expand(3) + 1", "torch.cat([a])", "torch.where(a > 0, a, torch.zeros(3))", "a.expand(3)",
+    "a.view(1)", "a.reshape(1, 1)", "torch.broadcast_to(a, (3,)) + 0", "a.contiguous()",
+    "torch.lerp(a, torch.ones(3), 0.0)",
 )  # fmt: skip
 
 
@@ -192,7 +193,7 @@ def memory_of_tangents(torch):
             tangent = torch.tensor([1.0])
             with fw.dual_level():
                 a = fw.make_dual(torch.tensor([2.0]), tangent.view(1) if view else tangent)
-                result = fw.unpack_dual(eval(text)).tangent
+                result = fw.unpack_dual(eval(text, {"torch": torch, "a": a})).tangent
                 try:
                     result.add_(1)
                 except RuntimeError as error:
