@@ -10,14 +10,16 @@ def leaves(value):
     >>> [*leaves({"a": (1, [2]), "b": 3})]
     [1, 2, 3]
     """
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from leaves(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from leaves(item)
-    else:
-        yield value
+    stack, above = [iter((value,))], {0: None}  # without recursion: nests may be deep, or contain themselves
+    while stack:
+        item = next(stack[-1], stack)
+        if item is stack:
+            stack.pop(), above.popitem()
+        elif isinstance(item, (list, tuple, dict)) and id(item) not in above:
+            stack.append(iter(item.values() if isinstance(item, dict) else item))
+            above[id(item)] = None
+        else:
+            yield item
 
 
 def rebuild(value, items):

@@ -138,8 +138,7 @@ class FunctionNode(Node):
         source = output if not dirty and is_any(output, inputs) else None
         if source is not None:
             output = make(source._data, source._type.plain)
-            if inference.marked(source):
-                inference.mark(output)
+            output = inference.mark(output) if inference.marked(source) else output
         edge = self._edge_of(number)
         if dirty:
             touch(output)

@@ -20,7 +20,8 @@ def _get_activation_fn(activation):
     if callable(activation):
         return activation
     if activation not in ("relu", "gelu"):
-        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+        wrong = RuntimeError if isinstance(activation, str) else TypeError
+        raise wrong(f"activation should be relu/gelu, not {activation}")
     return getattr(F, activation)
 
 

@@ -41,11 +41,26 @@ _copies = [
             views.select, views.t, views.transpose,
         ),
     ),
-    _copy_of(shape.reshape, "view"),  # a copy needs no strides that fit
     _copy_of(views.narrow, method=True),
     _copy_of(splitting.split_evenly, "split"),
     _copy_of(views.sliding_windows, "unfold"),
 ]  # fmt: skip
+
+
+@composite(at=("view_copy",), kinds={"size": "ints|dtype"})
+def view_copy(F, input, size):
+    """A copy of what `view` returns, of a tensor with any strides.
+
+    >>> import plugrad as torch
+    >>> torch.view_copy(torch.arange(4), (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    result = F.view(input, size) if isinstance(size, plugrad.dtype) else F.reshape(input, size)
+    return F.clone(result, memory_format=plugrad.contiguous_format)
+
+
+view_copy.samples(shape.reshape.sample_function)
 
 
 @composite(at=("alias_copy",))

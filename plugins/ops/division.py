@@ -255,8 +255,17 @@ def fmod_vjp_other(F, g, input, other):
     return -g * F.div_trunc(input, other)
 
 
+def _no_integers(*operands):
+    if not any(dtype.is_floating_point or dtype.is_complex for dtype, _ in operands[1:]):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported: it would truncate. Write "
+            "(input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for that, or give "
+            "float tensors."
+        )
+
+
 @elementwise(
-    tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"},
+    tensors=("input", "tensor1", "tensor2"), kinds={"tensor1": "tensor", "tensor2": "tensor"}, meet=_no_integers,
     autocast={"cuda": "promote"}, older=("value",),
 )  # fmt: skip
 def addcdiv(xp, input, tensor1, tensor2, *, value=1):
@@ -266,12 +275,6 @@ def addcdiv(xp, input, tensor1, tensor2, *, value=1):
     >>> torch.addcdiv(torch.ones(2), torch.tensor([1., 2.]), torch.tensor([4., 4.]), value=2)
     tensor([1.5000, 2.0000])
     """
-    if is_integral(input.dtype):
-        raise RuntimeError(
-            "Integer division with addcdiv is no longer supported: it would truncate. Write "
-            "(input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for that, or give "
-            "float tensors."
-        )
     quotient = xp.true_divide(tensor1, tensor2)
     return xp.add(input, quotient if value == 1 else value * quotient)
 

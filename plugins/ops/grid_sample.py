@@ -233,6 +233,9 @@ def grid_sample_errors(make):
     yield RuntimeError, "same batch size", make.args(make(1, 1, 2, 2), make(2, 1, 1, 2), align_corners=False)
 
 
+_NUMBERS = {"interpolation_mode": "int", "padding_mode": "int"}
+
+
 def _numbered(name):
     """Declare the form of `grid_sample` that takes its modes as numbers."""
 
@@ -250,7 +253,7 @@ def _numbered(name):
     >>> torch.{name}(torch.ones({shape}), torch.zeros({centre}), 0, 0, False).item()
     1.0
     """
-    record = composite(name=name, at=(name,), autocast=_AUTOCAST)(sampler)
+    record = composite(name=name, at=(name,), autocast=_AUTOCAST, kinds=_NUMBERS)(sampler)
 
     @record.samples
     def sampler_samples(make):

@@ -303,7 +303,11 @@ def index_put(xp, input, indices, values, accumulate=False):
     tensor([2., 0., 0.])
     """
     index = tidy_index(tuple(indices))
-    if values.dtype != input.dtype:
+    masks = [one for one in index if hasattr(one, "dtype") and one.dtype.kind == "b"]
+    fills = not accumulate and values.size == 1 and len(masks) == sum(one is not None for one in index) == 1
+    if fills:  # as masked_fill() does
+        values = converted(xp, values, input.dtype).reshape(())
+    elif values.dtype != input.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {input.dtype} for the "
             f"destination and {values.dtype} for the source."

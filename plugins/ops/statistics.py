@@ -168,7 +168,7 @@ def _check_histogram(name, input, weight) -> None:
         )
 
 
-@op(vjp=None, returns="hist bin_edges")
+@op(vjp=None, returns="hist bin_edges", kinds={"bins": "tensor|int"})
 def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
     """Numbers of elements in bins: a named tuple (hist, bin_edges).
 
@@ -191,8 +191,6 @@ def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
             f"and weight with shape {list(weight.shape)}"
         )
     flat = input.reshape(-1)
-    if isinstance(bins, bool):
-        raise TypeError("histogram() received an invalid combination of arguments: bins is an int or a tensor, no bool")
     if getattr(bins, "ndim", 1) == 0 and hasattr(bins, "__index__") and "int" in str(bins.dtype):
         bins = operator.index(bins)
     if hasattr(bins, "dtype"):

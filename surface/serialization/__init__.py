@@ -18,6 +18,7 @@ import os
 import pickle
 import typing
 from collections.abc import Callable
+from operator import index
 
 from plugrad import absent, formats
 from plugrad import device as Device
@@ -89,6 +90,8 @@ def save(
     {'weight': tensor([1., 1.]), 'epoch': 3}
     """
     raise_failed()
+    if pickle_protocol is not None:
+        index(pickle_protocol)  # which refuses what is no int
     if max_shard_size is not None:
         if hasattr(f, "write"):
             raise ValueError("max_shard_size writes several files: pass a path, not an open file")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import plugrad
+from plugrad.arguments import is_int
 from plugrad.backends import warn_once
 from plugrad.extend import from_raw
-from plugrad.storage.untyped import UntypedStorage, _integer, _sequence, install_casts, memory_of
+from plugrad.storage.untyped import UntypedStorage, _sequence, install_casts, memory_of
 
 _TYPES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "LongStorage": "int64",
@@ -87,7 +88,7 @@ class TypedStorage:
             self._untyped_storage = wrap_storage
             return
         data = args[0] if args else 0
-        if _integer(data):
+        if is_int(data):
             self._untyped_storage = UntypedStorage(int(data) * self.dtype.itemsize, device=device)
             return
         if isinstance(data, float):
@@ -167,7 +168,7 @@ class TypedStorage:
 
     def _place(self, index):
         self._untyped_storage._readable()
-        if not _integer(index):
+        if not is_int(index):
             raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
         if not -self.size() <= index < self.size():
             raise IndexError(f"index {index} out of range for storage of size {self.size()}")

@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import plugrad
 from plugrad import Tensor, no_grad
+from plugrad.arguments import is_int
 from plugrad.autograd.rare import copied_views
 from plugrad.extend import from_raw
 
@@ -43,19 +44,16 @@ def _as_bytes(root, tensor):
     return from_raw(as_strided(first.reshape(-1)[:0].view("uint8"), (high - low,), (1,)))
 
 
-def _integer(value) -> bool:
-    return isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
-
-
 def _size(value) -> int:
     """Return a number of bytes; RuntimeError for what is none."""
-    if not _integer(value):
+    if not is_int(value):
         raise RuntimeError(f"resize_ expects an int, but got {type(value).__name__}: write a number of bytes")
+    value = int(value)
     if value < 0:
         raise RuntimeError(f"Storage size must not be negative, got {value}")
     if value >= 1 << 63:
         raise ValueError(f"Overflow when unpacking long long: a storage of {value} bytes")
-    return int(value)
+    return value
 
 
 def _byte_values(data) -> list:
@@ -94,7 +92,7 @@ class UntypedStorage:
         if len(args) > 1:
             raise TypeError(f"UntypedStorage() takes a size or a sequence of bytes, got {len(args)} arguments")
         data = args[0] if args else 0
-        if _integer(data):
+        if is_int(data):
             self._hold(plugrad.empty(_size(data), dtype=plugrad.uint8, device=device))
         else:
             self._hold(plugrad.tensor(_byte_values(data), dtype=plugrad.uint8, device=device))
@@ -183,7 +181,7 @@ class UntypedStorage:
     # ------------------------------------------------------------------------------------------ elements
 
     def _place(self, index):
-        if not _integer(index):
+        if not is_int(index):
             raise TypeError(f"can't index a {type(self).__qualname__} with {type(index).__name__}: use an int or slice")
         size = self.nbytes()
         if not -size <= index < size:
@@ -204,7 +202,7 @@ class UntypedStorage:
     def __setitem__(self, index, value):
         if not isinstance(value, (int, numpy.integer)):
             raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
-        if not isinstance(index, slice) and not _integer(index):
+        if not isinstance(index, slice) and not is_int(index):
             raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}: use an int or slice")
         with no_grad():
             self._bytes[index if isinstance(index, slice) else self._place(index)] = value

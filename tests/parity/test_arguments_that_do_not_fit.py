@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy
 import pytest
 
@@ -18,6 +20,33 @@ def outcome(use, library):
 
 
 WRONG = {
+    **{
+        f"addcdiv of {numerator} and {denominator}": (
+            lambda lib, one=numerator, other=denominator: lib.addcdiv(
+                lib.ones(2), lib.ones(2).to(getattr(lib, one)), lib.ones(2).to(getattr(lib, other))
+            ),
+            "Integer division with addcdiv is no longer supported",
+        )
+        for numerator, denominator in (("int64", "int64"), ("bool", "uint8"), ("bool", "bool"))
+    },
+    "addcdiv of integers in place": (
+        lambda lib: lib.ones(2).addcdiv_(lib.tensor(2), lib.tensor(3)),
+        "Integer division with addcdiv is no longer supported",
+    ),
+    "a list of addcdiv": (
+        lambda lib: lib._foreach_addcdiv([lib.ones(2)], [lib.arange(2)], [lib.arange(2)]),
+        "Integer division with addcdiv is no longer supported",
+    ),
+    "a mask among losses": (lambda lib: lib.nn.functional.l1_loss(lib.ones(2) > 0, lib.ones(2)), "with a bool tensor"),
+    "bins that are a module": (lambda lib: lib.histogram(lib.ones(2), lib), "histogram"),
+    "a mode that is a tensor of bool": (
+        lambda lib: lib.grid_sampler(lib.ones(1, 2, 3, 4), lib.ones(1, 1, 1, 2), lib.tensor(True), 0, False),
+        "'interpolation_mode' .position 3. must be int",
+    ),
+    "a protocol that is a list": (
+        lambda lib: lib.save(lib.ones(2), io.BytesIO(), pickle_protocol=[1]),
+        "cannot be interpreted as an integer",
+    ),
     "an option that tensors are not made with": (lambda lib: lib.Tensor([1.0], requires_grad=True), "new"),
     "another name of sizes": (lambda lib: lib.Tensor(2, 3, unknown=1), "invalid combination of arguments"),
     "variances that are integers": (
@@ -141,3 +170,49 @@ def test_new_takes_its_size_by_name():
         assert tuple(tensor.shape) == (2, 3) and tensor.dtype is library.float64
     with pytest.raises(TypeError, match="not both"):
         plugrad.ones(2).new(2, size=(3,))
+
+
+@pytest.mark.parametrize("value", [1.5, [1.5], 1, True])
+@pytest.mark.parametrize("index", ["mask", "row"])
+def test_one_value_put_at_a_mask_may_be_of_another_type(value, index):
+    def put(lib):
+        x = lib.arange(6.0, dtype=lib.float64).reshape(2, 3).requires_grad_()
+        value_ = lib.tensor(value)
+        value_ = value_.requires_grad_() if value_.is_floating_point() else value_
+        result = x.index_put([x > 1 if index == "mask" else lib.tensor([True, False])], value_)
+        result.square().sum().backward()
+        return [result.tolist(), str(result.dtype), x.grad.tolist(), value_.requires_grad and value_.grad.tolist()]
+
+    assert put(plugrad) == put(torch)
+    with pytest.raises(RuntimeError, match="source and destination dtypes match"):
+        plugrad.zeros(2).index_put([plugrad.tensor([True, True])], plugrad.ones(2, dtype=plugrad.float64))
+
+
+def test_arguments_of_functions_may_be_nested_deeply():
+    def nested(lib, depth):
+        class Doubled(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, data):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2, None
+
+        data = [1.0]
+        for _ in range(depth):
+            data = [data]
+        data.append(data)
+        x = lib.ones(2, requires_grad=True)
+        Doubled.apply(x, data).sum().backward()
+        return x.grad.tolist()
+
+    assert nested(plugrad, 5000) == nested(torch, 5000)
+
+
+def test_views_of_other_dtypes_are_copied():
+    for lib in (torch, plugrad):
+        x = lib.arange(4.0)
+        assert lib.view_copy(x, lib.int32).dtype is lib.int32
+        assert lib.view_copy(x.view(2, 2).t(), size=(4,)).tolist() == [0, 2, 1, 3]
+    assert plugrad.UntypedStorage(plugrad.tensor(3)).size() == torch.UntypedStorage(torch.tensor(3)).size() == 3

@@ -83,8 +83,9 @@ def own_memory(program, found, oracle, subject, watch):
     after = difference(copied, oracle, subject, watch)
     if after is None:
         return True
-    other = after.message != found.message
-    return other and any(one(copied, after, oracle, subject, watch) for one in (overlap, augmented_views))
+    other = after.message != found.message or after.kind != found.kind
+    meant = overlap, augmented_views, program_listed_wider.classes_of_derivatives
+    return other and any(one(copied, after, oracle, subject, watch) for one in meant)
 
 
 @kind
