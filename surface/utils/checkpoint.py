@@ -301,7 +301,7 @@ def checkpoint(
         )
     if use_reentrant is not False and (context_fn is not noop_context_fn or debug):
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-    if not is_grad_enabled():
+    if use_reentrant is False and not is_grad_enabled():
         return function(*args, **kwargs)
     if use_reentrant is False:
         first, second = context_fn()

@@ -155,3 +155,17 @@ def test_debug_shows_the_ops_of_both_runs():
     y = checkpoints.checkpoint(function, x, use_reentrant=False, debug=True)
     with pytest.raises(checkpoints.CheckpointError, match="first run:\nexp\nmul\nOps of the second run:\nsin"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_a_function_hands_on_unrecorded_is_no_leaf_of_the_graph(reentrant):
+    def program(torch):
+        seen = []
+        for x in (torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True) * 2):
+            for enabled in (True, False):
+                with torch.set_grad_enabled(enabled):
+                    result = torch.utils.checkpoint.checkpoint(lambda a: a, x, use_reentrant=reentrant)
+                seen.append((result.requires_grad, result is x))
+        return seen
+
+    agree(program)
