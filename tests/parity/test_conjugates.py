@@ -257,3 +257,14 @@ def test_what_asks_for_memory_does_not_take_a_conjugate_for_the_tensor():
     with pytest.raises(RuntimeError, match="conjugate"):
         x.conj().detach().resize_(1)
     assert values(x) == values(start(plugrad))
+
+
+@pytest.mark.parametrize("part", ["imag", "real"])
+@pytest.mark.parametrize("function", ["reciprocal", "log", "sqrt"])
+def test_an_infinite_gradient_of_one_part_leaves_the_other_part_alone(part, function):
+    def program(T):
+        z = T.tensor([0j, 1 + 0j, 2j, 1 + 2j], requires_grad=True)
+        getattr(getattr(z, part), function)().sum().backward()
+        return [[x.real, x.imag] for x in z.grad.tolist()]
+
+    assert numpy.array_equal(program(plugrad), program(torch), equal_nan=True)

@@ -161,7 +161,8 @@ def replaced_data(program, found, oracle, subject, watch):
     seen = found.kind in ("values", "grad.values")
     if seen and matches(r"\.data$|\.data\.", program):
         return True
-    seen = seen or strict(found, "modified by an inplace operation") or found.kind in (*HISTORY, "log", "grad")
+    kinds = (*HISTORY, "log", "grad", "inference")
+    seen = seen or strict(found, "modified by an inplace operation") or found.kind in kinds
     return seen and matches(r"\.data = ", program)
 
 

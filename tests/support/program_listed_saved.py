@@ -103,6 +103,10 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     attribute, statements, words = "", program, ("not require grad", "doesn't require")
     if found.kind == "grad":
         return found.actual is None and not np.any(found.expected["values"])
+    if found.kind == "type" and found.actual == "NoneType":  # what grad(..., allow_unused=True) returned
+        with after(program, oracle) as run:
+            gradient = run.tensors()[found.name]
+            return gradient._is_zerotensor() or not values_of(gradient).any()
     if found.kind == "log" and found.name == "length of log":  # with the same gradients, so those that it saw are zero
         return len(found.actual) < len(found.expected) and matches("dual_level", program)
     if found.kind.endswith("requires_grad"):
@@ -151,7 +155,9 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
             sources = [t for t in sources if t is not value]
             ones = run.T.ones_like(value)
             grads = run.T.autograd.grad(value, sources, ones, retain_graph=True, allow_unused=True)
-        except (RuntimeError, NameError, AttributeError):  # it can't be differentiated, or is not there
+        except (RuntimeError, NameError, AttributeError) as error:  # it can't be differentiated, or is not there
+            if "unallocated storage" in str(error):  # a hook looked at PyTorch's gradient of nothing
+                return True
             continue
         return not value.is_leaf and all(g is None or not g.any() for g in grads)
     return False
@@ -324,7 +330,8 @@ def views_of_layers(program, found, oracle, subject, watch):
 @kind
 def cut_off(program, found, oracle, subject, watch):
     """Numbers that rounding makes a little less than an integer are cut off to the one before."""
-    cast = re.search(r"= (v\d+)\.(long|int|to|floor|ceil|trunc|frac|sgn|sign)\(", program[-1])
+    names = "long|int|to|floor|ceil|trunc|frac|sgn|sign|bool|logical_\\w+"
+    cast = re.search(rf"(?:= |^)(v\d+)\.({names})\(", program[-1])
     if found.kind != "values" or cast is None:
         return False
     with after(program[:-1], oracle) as run:
@@ -388,6 +395,7 @@ def dirty_views(program, found, oracle, subject, watch):
 def inference_leaves(program, found, oracle, subject, watch):
     """Outside of inference mode PyTorch records some ops on parameters that were made there; here all are."""
     words = "does not require grad", "Inference tensors cannot be saved", "change requires_grad flags of leaf variables"
+    words += ("out=... arguments don't support automatic differentiation",)
     refused = lenient(found, *words) or strict(found, *words)
     if found.kind not in ("requires_grad", "is_leaf", "grad_fn", "grad", "grad.values") and not refused:
         return False
