@@ -43,7 +43,7 @@ def saved_instead(program, found, oracle, subject, watch):
 
     They are listed in `tests/parity/test_saved_values.py`, but for the divisor of a number.
     """
-    kept = r"-?[\d.]+ / v| @ |nn\.Linear\(|(cross_entropy|l1_loss|kron|tensordot|group_norm|instance_norm|svdvals|ndtr)\("
+    kept = r"-?[\d.]+ / v| @ |nn\.Linear\(|(cross_entropy|l1_loss|kron|tensordot|(group|instance)_norm|svdvals|ndtr)\("
     return matches(kept, program) and strict(found, "modified by an inplace operation")
 
 

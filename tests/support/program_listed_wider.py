@@ -164,7 +164,7 @@ def views_of_inference_tensors_forward(program, found, oracle, subject, watch):
 
 @kind
 def views_that_are_saved(program, found, oracle, subject, watch):
-    """A view made under no_grad() of what requires grad does not; what PyTorch writes of it to a file says that it does.
+    """A view made under no_grad() of what requires grad does not; PyTorch writes to a file that it does.
 
     The difference goes when there are no views.
     """
