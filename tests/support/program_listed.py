@@ -59,7 +59,7 @@ def conjugates(program, found, oracle, subject, watch):
 @kind
 def detached_bases(program, found, oracle, subject, watch):
     """A view that was written follows its base when that is detached in place; in PyTorch it keeps its history."""
-    if not matches(r"detach_\(", program):
+    if not matches(r"detach_\(|requires_grad_\(False|requires_grad = False", program):
         return False
     if found.kind not in HISTORY:
         written = matches(r"_\(|\] [-+*/]?= ", program)
