@@ -321,6 +321,8 @@ def make_tensor(
         )
     if not isinstance(dtype, plugrad.dtype):
         raise TypeError(f"The requested dtype {dtype!r} is not supported by make_tensor(); write torch.float32, ...")
+    if device is not None:
+        plugrad.device(device)  # which refuses what is none
     name = _dtype_name(dtype)
     floating = is_float_dtype(dtype)
     if not isinstance(requires_grad, bool):

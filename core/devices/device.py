@@ -34,8 +34,7 @@ class device(Region):
     _interned: dict = {}
 
     def __new__(cls, type, index=None):
-        key = (type, index)
-        known = cls._interned.get(key)
+        known = cls._interned.get((type, index))
         if known is not None and (index is None or index.__class__ is int):  # as keys 0.0 and False are 0
             return known
         if isinstance(type, device):
@@ -44,7 +43,8 @@ class device(Region):
             if not -(1 << 63) <= type < 1 << 63:
                 raise ValueError(f"Overflow when unpacking long long: a device has the number {type}")
             type, index = backends_room().accelerator(), type
-        if not isinstance(type, str) or index is not None and not isinstance(index, (int, numpy.integer)):
+        numbered = isinstance(index, (int, numpy.integer)) and not isinstance(index, bool)
+        if not isinstance(type, str) or index is not None and not numbered:
             raise TypeError(f"device(): a device is a string such as 'cpu' or 'cuda:0', not {type!r}, {index!r}")
         name, colon, number = type.partition(":")
         if colon and index is not None:
@@ -59,12 +59,11 @@ class device(Region):
                 f"Expected one of {', '.join(sorted(registry.backends))} device type at start of device string: "
                 f"{type}; `plugrad backends` lists the backends that are installed here{registry.hint(name)}"
             )
-        key = (name, index)
-        self = cls._interned.get(key)
+        self = cls._interned.get((name, index))
         if self is None:
             self = object.__new__(cls)
             self.type, self.index, self._backend, self._types = name, index, None, {}
-            cls._interned[key] = self
+            cls._interned[name, index] = self
         if colon:
             cls._interned[type, None] = self
         return self

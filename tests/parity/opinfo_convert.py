@@ -121,9 +121,7 @@ def to_numpy(tensor) -> np.ndarray:
         tensor = tensor.float()
     elif name == "complex32":
         tensor = tensor.cfloat()
-    if isinstance(tensor, torch.Tensor):
-        return tensor.numpy(force=True)  # resolves lazy conjugates, negations and zeros
-    return tensor.numpy()
+    return tensor.numpy(force=True)  # resolves lazy conjugates, negations and zeros
 
 
 def dtype_name(tensor) -> str:

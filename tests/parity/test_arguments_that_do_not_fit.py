@@ -43,6 +43,8 @@ WRONG = {
         lambda lib: lib.grid_sampler(lib.ones(1, 2, 3, 4), lib.ones(1, 1, 1, 2), lib.tensor(True), 0, False),
         "'interpolation_mode' .position 3. must be int",
     ),
+    "a device that is a list": (lambda lib: lib.testing.make_tensor(2, dtype=lib.float32, device=[1]), "list"),
+    "a device's number that is a bool": (lambda lib: lib.device("cpu", False), "device"),
     "a protocol that is a list": (
         lambda lib: lib.save(lib.ones(2), io.BytesIO(), pickle_protocol=[1]),
         "cannot be interpreted as an integer",

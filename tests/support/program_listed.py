@@ -83,8 +83,8 @@ def own_memory(program, found, oracle, subject, watch):
     after = difference(copied, oracle, subject, watch)
     if after is None:
         return True
-    other = after.message != found.message or after.kind != found.kind
-    meant = overlap, augmented_views, program_listed_wider.classes_of_derivatives
+    other = (after.message, after.kind, after.name) != (found.message, found.kind, found.name)
+    meant = overlap, augmented_views, layouts, program_listed_wider.classes_of_derivatives
     return other and any(one(copied, after, oracle, subject, watch) for one in meant)
 
 
@@ -120,7 +120,7 @@ def layouts(program, found, oracle, subject, watch):
         return True
     if not matches(r"\.as_strided\(", program):
         return False
-    contiguous = [statement.replace(".as_strided(", ".contiguous().as_strided(") for statement in program]
+    contiguous = [statement.replace(".as_strided(", ".contiguous().clone().as_strided(") for statement in program]
     return difference(contiguous, oracle, subject, watch) is None
 
 
