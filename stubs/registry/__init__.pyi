@@ -12,7 +12,7 @@ class Entry:
     kind: _t.Any
     name: _t.Any
     provider: _t.Any
-    target: _t.Any
+    def target(self, dotted: _t.Any) -> _t.Any: ...
     value: _t.Any
 HOMES: _b.dict[_t.Any, _t.Any]
 KINDS: _b.dict[_t.Any, _t.Any]
