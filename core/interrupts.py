@@ -10,7 +10,7 @@ from operator import methodcaller
 
 
 def process_lock(renewed=None):
-    """Return an RLock that is free in a child that is forked, whichever other thread held it; then `renewed()`."""
+    """Return an RLock that is free in a forked child; then `renewed()` is called."""
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: lock._is_owned() or (lock._at_fork_reinit(), renewed and renewed()))
