@@ -1,6 +1,6 @@
 """Single ops, with and without backward, and steps of models: plugrad's time over PyTorch's, in alternation.
 
-    python benchmarks/kernels.py [--threads 1] [--rounds 9] [--only softmax] [--json FILE]
+    python benchmarks/kernels.py [--wide] [--threads 1] [--rounds 9] [--only softmax] [--json FILE]
 
 A cell runs the same code on both libraries in turn and shows the median of the rounds' ratios: below 1 plugrad is
 faster. With one thread the processor's time of that thread is taken, which other programs disturb little; with more the
@@ -19,7 +19,8 @@ import time
 
 SIZES = (1_000, 100_000)
 
-# x, y: (n / 100, 100); row: (100,); m: a mask like x; at: rows; along: indices like x; t: a label for each row.
+# x, y: (n / 100, 100); row: (100,); m: a mask like x; at: rows; along: indices like x; t: a label for each row;
+# p: x in (0, 1); images: (n / 512, 8, 8, 8); whole: integers like x.
 OPS = """
 F.softmax(x, -1) | F.log_softmax(x, -1) | F.layer_norm(x, (100,)) | F.gelu(x) | F.silu(x) | x.sigmoid()
 x.tanh() | x.relu() | F.leaky_relu(x) | F.elu(x) | F.softplus(x) | x.exp() | x ** 2 | x * y | x + row
@@ -28,6 +29,22 @@ x.mean() | x.var(1) | x.amax(1) | x.norm(dim=1) | x.logsumexp(1) | x.cumsum(1) |
 x.gather(1, along) | y.scatter_add(1, along, x) | x.index_select(0, at) | y.index_add(0, at, x) | x[at]
 F.embedding(at, x) | F.cross_entropy(x, t) | F.mse_loss(x, y)
 F.binary_cross_entropy_with_logits(x, y.sigmoid()) | T.cat([x, y]) | x.t().contiguous() | x @ row
+"""
+# What is less often the time of a program.
+WIDE = """
+x % 0.3 | T.fmod(x, y) | x // 0.3 | whole % 7 | whole + 3 | x.long() | x.half() | x.half() * 2 | x.bfloat16() * 2
+x.prod(1) | x.cumprod(1) | x.cummax(1)[0] | x.logcumsumexp(1) | x.max() | x.argmax(1) | x.std() | x.median(1)[0]
+x.unique() | p.log() | p.log1p() | x.sin() | x.erf() | p.rsqrt() | p ** 2.5 | T.atan2(x, y) | x.round() | x.isnan()
+T.allclose(x, x) | F.hardswish(x) | F.mish(x) | F.selu(x) | F.relu6(x) | F.hardtanh(x) | F.logsigmoid(x) | F.glu(x)
+F.prelu(x, row.abs()) | T.lerp(x, y, 0.3) | T.addcmul(x, x, y) | F.smooth_l1_loss(x, y) | F.huber_loss(x, y)
+F.kl_div(x, p) | F.nll_loss(x, t) | F.cosine_similarity(x, y) | F.normalize(x) | T.cdist(x, y) | F.softmax(x, 0)
+F.log_softmax(images, 1) | x.sum(0) | x.tril() | x.flip(1) | x.roll(3, 0) | x.repeat(2, 2) | x.repeat_interleave(3, 0)
+x.nonzero() | x.t().reshape(-1) | F.one_hot(t, 100) | t.bincount() | T.randperm(len(x)) | T.bernoulli(p)
+p.multinomial(5) | T.fft.rfft(x) | F.group_norm(images, 4) | F.instance_norm(images) | F.pad(images, (1, 1, 1, 1))
+F.pad(images, (1, 1, 1, 1), mode="reflect") | F.interpolate(images, scale_factor=2)
+F.interpolate(images, scale_factor=2, mode="bilinear") | F.pixel_shuffle(images, 2)
+F.grid_sample(images, images[:, :2].movedim(1, -1), align_corners=False) | F.unfold(images, 3)
+F.adaptive_avg_pool2d(images, 2) | T.bmm(images[:, 0], images[:, 1]) | T.einsum("nchw,nchv->ncwv", images, images)
 """
 
 
@@ -38,6 +55,9 @@ def arguments(T, n):
     leaf = {name: T.randn(rows, 100, requires_grad=True) for name in "xy"}
     index = {"at": T.randint(0, rows, (rows,)), "t": T.randint(0, 100, (rows,))}
     index["along"], mask = T.randint(0, 100, (rows, 100)), T.randn(rows, 100) > 0
+    leaf["images"] = T.randn(max(1, n // 512), 8, 8, 8, requires_grad=True)
+    leaf["p"] = leaf["x"].detach().sigmoid().requires_grad_()
+    index["whole"] = T.randint(0, 1000, (rows, 100))
     return {**leaf, **index, "row": T.randn(100, requires_grad=True), "m": mask}
 
 
@@ -154,15 +174,15 @@ MODELS = {
 }
 
 
-def cells() -> dict:
+def cells(wide=False) -> dict:
     """Return {name: function of the library that returns the step}."""
     chosen = {}
-    for code in [part.strip() for line in OPS.strip().splitlines() for part in line.split("|")]:
+    for code in [part.strip() for line in (WIDE if wide else OPS).strip().splitlines() for part in line.split("|")]:
         for n in SIZES:
-            for backward in (False, True):
+            for backward in (False,) if wide else (False, True):
                 label = f"{code}, {n:,}{' with backward' if backward else ''}"
                 chosen[label] = lambda T, code=code, n=n, backward=backward: op_step(T, code, n, backward)
-    return {**chosen, **MODELS}
+    return chosen if wide else {**chosen, **MODELS}
 
 
 def compare(build, libraries, rounds, clock, pause) -> tuple:
@@ -214,11 +234,13 @@ def keep(rows, path):
 
 def main():
     """Print the table."""
-    options = parser_of(__doc__).parse_args()
+    parser = parser_of(__doc__)
+    parser.add_argument("--wide", action="store_true", help="other ops, which are less often the time of a program")
+    options = parser.parse_args()
     plugrad, torch, timing = prepared(options.threads)
     rows = {}
     print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
-    for name, build in cells().items():
+    for name, build in cells(options.wide).items():
         if options.only in name:
             ratio, ours, theirs = rows[name] = compare(build, (plugrad, torch), options.rounds, *timing)
             print(f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {ratio:.2f} |", flush=True)
