@@ -63,6 +63,7 @@ EXACT = {
     "elu": ((1, 1, 1), elu, 2),
     "silu": ((), silu, 2),
     "softplus": ((1, 20), softplus, 2),
+    "error_function": ((), lambda x: scipy.special.erf(x.astype(float)).astype(numpy.longdouble), 2),
     "sqrt": ((), numpy.sqrt, 0.5),
     "square": ((), numpy.square, 0.5),
     "negative": ((), numpy.negative, 0),
