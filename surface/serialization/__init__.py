@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import functools
 import io
+import operator
 import os
 import pickle
 import typing
 from collections.abc import Callable
-from operator import index
 
 from plugrad import absent, formats
 from plugrad import device as Device
@@ -91,7 +91,7 @@ def save(
     """
     raise_failed()
     if pickle_protocol is not None:
-        index(pickle_protocol)  # which refuses what is no int
+        operator.index(pickle_protocol)  # which refuses what is no int
     if max_shard_size is not None:
         if hasattr(f, "write"):
             raise ValueError("max_shard_size writes several files: pass a path, not an open file")

@@ -156,7 +156,7 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
             ones = run.T.ones_like(value)
             grads = run.T.autograd.grad(value, sources, ones, retain_graph=True, allow_unused=True)
         except (RuntimeError, NameError, AttributeError) as error:  # it can't be differentiated, or is not there
-            if "unallocated storage" in str(error):  # a hook looked at PyTorch's gradient of nothing
+            if re.search("unallocated storage|ZeroTensors are immutable", str(error)):  # PyTorch's gradient of nothing
                 return True
             continue
         return not value.is_leaf and all(g is None or not g.any() for g in grads)

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from support.program_kinds import HISTORY, after, kind, lenient, listed, matches
+from support.program_kinds import HISTORY, after, kind, lenient, listed, matches, strict
 from support.program_runs import difference, values_of
 
 BALANCED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -139,6 +139,18 @@ def numbers_in_transforms(program, found, oracle, subject, watch):
         return False
     tensors = [re.sub(r"( [-+*/] )(-?\d+\.\d+)", r"\1T.tensor(\2)", statement) for statement in program]
     return tensors != program and difference(tensors, oracle, subject, watch) is None
+
+
+@kind
+def called_for_inputs(program, found, oracle, subject, watch):
+    """backward(inputs=) calls the node of an input itself, which of an op of several steps is another one.
+
+    The difference goes without inputs=.
+    """
+    if not strict(found, "modified by an inplace operation"):
+        return False
+    every = [re.sub(r", inputs=\[[^]]*\]", "", statement) for statement in program]
+    return every != program and difference(every, oracle, subject, watch) is None
 
 
 @kind
