@@ -79,7 +79,8 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
         if on_tensors:
             g = grads.pop()
             if have is not None or mode.grad or g._type.symbolic:
-                tensor._grad = rare.laid_out(g.clone() if have is None else have + g, tensor._data.strides)
+                total = g.clone() if have is None else g + have if have.is_sparse else have + g
+                tensor._grad = rare.laid_out(total, tensor._data.strides)
             else:  # no op, which somebody might see
                 grads.append(g._data)
                 tensor_type, g = g._type.plain, None

@@ -153,7 +153,7 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
         )
     place = ext_tensor.__dlpack_device__()
     if isinstance(ext_tensor, Tensor):
-        if ext_tensor.is_meta or ext_tensor.requires_grad:
+        if ext_tensor.is_meta or ext_tensor.requires_grad or ext_tensor.is_conj():
             ext_tensor.__dlpack__()  # says why not
         result = ext_tensor.detach()
     elif place[0] in (_CPU, _PINNED):

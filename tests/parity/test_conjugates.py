@@ -268,3 +268,9 @@ def test_an_infinite_gradient_of_one_part_leaves_the_other_part_alone(part, func
         return [[x.real, x.imag] for x in z.grad.tolist()]
 
     assert numpy.array_equal(program(plugrad), program(torch), equal_nan=True)
+
+
+def test_a_conjugate_is_not_handed_to_other_libraries():
+    for T in (torch, plugrad):
+        with pytest.raises(BufferError, match="conjugate bit set"):
+            T.from_dlpack(T.tensor([1 + 2j]).conj())

@@ -43,7 +43,8 @@ def saved_instead(program, found, oracle, subject, watch):
 
     They are listed in `tests/parity/test_saved_values.py`, but for the divisor of a number.
     """
-    kept = r"-?[\d.]+ / v| @ |nn\.Linear\(|(cross_entropy|l1_loss|kron|tensordot|(group|instance)_norm|svdvals|ndtr)\("
+    kept = "cross_entropy|l1_loss|kron|tensordot|einsum|(group|instance)_norm|svdvals|ndtr"
+    kept = rf"-?[\d.]+ / v| @ |nn\.Linear\(|({kept})\("
     return matches(kept, program) and strict(found, "modified by an inplace operation")
 
 
@@ -149,7 +150,7 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
     Or that by every step on the way from the leaves, where one of these has no derivative.
     """
     steps = [t for t in run.tensors().values() if held(t) and t.requires_grad and not t.is_leaf]
-    for sources in (leaves, steps):
+    for sources in (leaves, steps, *[[step] for step in steps]):
         try:
             value = eval(expression, run.names)
             sources = [t for t in sources if t is not value]

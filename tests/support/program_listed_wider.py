@@ -154,6 +154,13 @@ def called_for_inputs(program, found, oracle, subject, watch):
 
 
 @kind
+def gradients_that_are_not_there(program, found, oracle, subject, watch):
+    """That unique() has no derivative is said where one is asked for; PyTorch calls its node for inputs=, and first."""
+    missing = found.kind == "error" and found.expected == "NotImplementedError" and "_unique2" in found.message
+    return missing and (found.actual == "RuntimeError" or matches(r"autograd\.grad\(|inputs=", program[-1:]))
+
+
+@kind
 def powers_of_zero(program, found, oracle, subject, watch):
     """Complex zero to the power of zero is one, as of real numbers; PyTorch has NaN where the exponent is a tensor.
 

@@ -266,3 +266,20 @@ def test_older_names_of_products():
     for product in (plugrad.spmm, plugrad.dsmm, lambda x, y: plugrad.hsmm(x, y).to_dense()):
         assert product(a, b).equal(b)
     assert plugrad.spmm(plugrad.eye(3), b).equal(b) and plugrad.saddmm(b, a, b).equal(2 * b)
+
+
+@pytest.mark.parametrize("sparse_first", [False, True])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_sparse_and_dense_gradients_are_accumulated_in_any_order(sparse_first, create_graph):
+    def program(torch):
+        weight = torch.ones(3, 2, requires_grad=True)
+        for sparse in (sparse_first, not sparse_first):
+            if sparse:
+                torch.nn.functional.embedding(torch.tensor([0, 2]), weight, sparse=True).mean().backward()
+            else:
+                (weight * 2).sum().backward(create_graph=create_graph)
+        return weight.grad.is_sparse, weight.grad.to_dense().tolist()
+
+    import torch as reference
+
+    assert program(plugrad) == program(reference)
