@@ -55,8 +55,7 @@ def _running(name, xp, input, dim, dtype):
 @cumsum.kernel("cpu")
 @native("cumsum", otherwise=cumsum)
 def cumsum_native(call, xp, input, dim, *, dtype=None):
-    last = dtype is None and dim in (-1, input.ndim - 1)
-    return call(input, False) if last else NotImplemented
+    return call(input, dim, False) if dtype is None else NotImplemented
 
 
 cumsum.meta(_same_shape)
@@ -73,7 +72,7 @@ def cumsum_vjp(F, g, dim):
 @cumsum.vjp_kernel("cpu")
 @native("cumsum")
 def cumsum_grad_native(call, xp, g, dim):
-    return call(g, True) if dim in (-1, g.ndim - 1) else NotImplemented
+    return call(g, dim, True)
 
 
 @cumsum.samples
@@ -152,6 +151,18 @@ def cumprod_vjp(F, g, y, input, dim):
     # The product before element k, times h[k] = g[k] + input[k + 1] * h[k + 1].
     before = shift(F, y, dim, 1.0)
     return F.conjugated(before) * _carried_back(F, g, input, dim)
+
+
+@cumprod.kernel("cpu")
+@native("cumprod", otherwise=cumprod)
+def cumprod_native(call, xp, input, dim, *, dtype=None):
+    return call(input, dim, False) if dtype is None else NotImplemented
+
+
+@cumprod.vjp_kernel("cpu")
+@native("cumprod_grad")
+def cumprod_grad_native(call, xp, g, y, input, dim):
+    return call(g, y, input, dim)
 
 
 @cumprod.samples
@@ -295,10 +306,27 @@ def cummin_cpu(xp, input, dim):
     return _running_extreme(xp, input, dim, xp.minimum, _in_order)
 
 
+def _running_extremes_in_c(op, is_min):
+    """Give `cummax` or `cummin` its kernel in C."""
+
+    @op.kernel("cpu")
+    @native("running_extremes", otherwise=op)
+    def in_c(call, xp, input, dim):
+        results = xp.empty(input.shape, input.dtype), xp.empty(input.shape, "int64")
+        return results if call(input, *results, dim, is_min) is None else NotImplemented
+
+
+    @op.vjp_kernel("cpu")
+    @native("running_extremes_grad")
+    def grad_in_c(call, xp, g, y1, input_shape, dim):
+        return call(g[0], y1, dim)
+
+
 for _op in (cummax, cummin):
     _op.meta(_both_shapes)
     _op.vjp(_at_chosen)
     _op.samples(cumsum_samples)
+    _running_extremes_in_c(_op, _op is cummin)
 del _op
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl
+from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, native, op
 
 
 @composite(at=("nn.functional.cosine_similarity", "cosine_similarity"), autocast={"cuda": "float32"})
@@ -46,6 +46,62 @@ def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return F.norm(x1 - x2 + eps, p, -1, keepdim)
 
 
+@op(at=(), node="CdistBackward0")
+def euclidean_distances(xp, x1, x2):
+    """The distance of each row of `x1` and each of `x2`.
+
+    Of (*, P, M) and (*, R, M) it gives (*, P, R).
+    """
+    apart = x1[..., :, None, :] - x2[..., None, :, :]
+    return xp.sqrt((apart * apart).sum(-1))
+
+
+@euclidean_distances.meta
+def euclidean_distances_meta(x1, x2):
+    return (*x1.shape[:-1], x2.shape[-2]), x1.dtype
+
+
+@euclidean_distances.vjp("x1", "x2")
+def euclidean_distances_vjp(F, g, y, x1, x2, needs):
+    apart = F.unsqueeze(x1, -2) - F.unsqueeze(x2, -3)
+    share = apart / F.unsqueeze(F.where(y == 0, _INF, y), -1) * F.unsqueeze(g, -1)
+    return F.sum(share, -2) if needs[0] else None, -F.sum(share, -3) if needs[1] else None
+
+
+@euclidean_distances.kernel("cpu")
+@native("distances", otherwise=euclidean_distances)
+def euclidean_distances_in_c(call, xp, x1, x2):
+    if not (x1.size and x2.size):
+        return NotImplemented
+    result = xp.empty((*x1.shape[:-1], x2.shape[-2]), x1.dtype)
+    done = call(*[a.reshape(-1, *a.shape[-2:]) for a in (x1, x2, result)])
+    return result if done is None else done
+
+
+@euclidean_distances.vjp_kernel("cpu", "x1", "x2")
+@native("distances_grad")
+def euclidean_distances_grad_in_c(call, xp, g, y, x1, x2, needs):
+    if not (x1.size and x2.size and g.flags.c_contiguous):
+        return NotImplemented
+    g, y, a, b = [array.reshape(-1, *array.shape[-2:]) for array in (g, y, x1, x2)]
+    grads = [None, None]
+    for i, pair in enumerate(((a, b), (b, a))):
+        if needs[i]:
+            grads[i] = xp.empty(pair[0].shape, y.dtype)
+            if call(*pair, g, y, grads[i], i) is NotImplemented:
+                return NotImplemented
+    return [grad if grad is None else grad.reshape(x.shape) for grad, x in zip(grads, (x1, x2))]
+
+
+@euclidean_distances.samples
+def euclidean_distances_samples(make):
+    yield make(3, 4), make(2, 4)
+    yield make(2, 7, 3), make(2, 5, 3)
+
+
+_INF = float("inf")
+
+
 @composite(kinds={"p": "float", "compute_mode": "any"}, autocast="float32")
 def cdist(F, x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """The `p`-norm of the difference of each row of `x1` and each of `x2`.
@@ -74,7 +130,13 @@ def cdist(F, x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise ValueError(
             f"{compute_mode} is not a valid value for compute_mode; write one of {', '.join(_CDIST_MODES)}"
         )
-    apart = F.unsqueeze(F.contiguous(x1), -2) - F.unsqueeze(F.contiguous(x2), -3)
+    x1, x2 = F.contiguous(x1), F.contiguous(x2)
+    if p == 2 and x1.dtype in _NATIVE and x1.shape[-1]:
+        if x1.shape[:-2] != x2.shape[:-2]:
+            batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+            x1, x2 = (F.contiguous(F.expand(x, (*batch, *x.shape[-2:]))) for x in (x1, x2))
+        return F.euclidean_distances(x1, x2)
+    apart = F.unsqueeze(x1, -2) - F.unsqueeze(x2, -3)
     if p == 0:
         return _count(F, apart)
     if not x1.shape[-1]:
@@ -82,6 +144,7 @@ def cdist(F, x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     return F.linalg_vector_norm(apart, p, -1)
 
 
+_NATIVE = (plugrad.float32, plugrad.float64)
 _CDIST_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 

@@ -10,7 +10,7 @@ import warnings
 from math import prod
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
@@ -122,7 +122,104 @@ def _taps(F, x, size, mode, padding, align_corners):
     return [(low, low + 1 - x), (low + 1, x - low)]
 
 
+# ---------------------------------------------------------------- images, bilinear
+
+
+def _neighbours(F, grid, size, border, corners):
+    """Along one axis: the element below each point, the weights of it and the next, and how the position changes."""
+    slope = (size - 1) / 2 if corners else size / 2
+    x = (grid + 1) * slope if corners else ((grid + 1) * size - 1) / 2
+    within = (x > 0) & (x < size - 1) if border else x == x
+    if border:
+        x = F.where(within, x, F.where(x > 0, F.zeros_like(x) + (size - 1.0), F.zeros_like(x)))
+    low = F.floor(F.where(x == x, x, F.zeros_like(x) - 1.0))  # NaN is outside
+    return low, (low + 1.0 - x, x - low), F.where(within, F.zeros_like(x) + slope, F.zeros_like(x))
+
+
+def _corners(F, grid, sizes, border, corners):
+    """For each of the four neighbours of points (N, P): place, whether inside, [weight, its derivatives by x and y]."""
+    (height, width), zero = sizes, F.zeros_like(grid[..., 0])
+    left, parts_x, slope_x = _neighbours(F, grid[..., 0], width, border, corners)
+    top, parts_y, slope_y = _neighbours(F, grid[..., 1], height, border, corners)
+    for down, right in itertools.product((0, 1), (0, 1)):
+        row, column = top + float(down), left + float(right)
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        place = F.where(inside, row * float(width) + column, zero)
+        along_x, along_y = slope_x * parts_y[down], slope_y * parts_x[right]
+        terms = parts_x[right] * parts_y[down], along_x if right else -along_x, along_y if down else -along_y
+        yield place, inside, [F.where(inside, term, zero) for term in terms]
+
+
+@op(at=(), node="GridSampler2DBackward0")
+def sample_images(xp, input, grid, border, corners):
+    """Images read at points of a grid, between elements bilinearly.
+
+    Of images (N, C, H, W) and points (N, H', W', 2). What lies outside is zero, or with `border` the nearest element.
+    `corners`: the ends of the grid are the middles of the outermost elements. NaN gives NaN, with `border` the first
+    element along that axis.
+    """
+    (n, channels, *sizes), points = input.shape, grid.shape[1:3]
+    flat, total = input.reshape(n, channels, prod(sizes)), 0
+    for place, inside, terms in _corners(xp, grid.reshape(n, prod(points), 2), sizes, border, corners):
+        values = xp.take_along_axis(flat, place.astype("int64")[:, None, :], 2)
+        total = total + xp.where(inside[:, None, :], values, 0) * terms[0][:, None, :]
+    return total.reshape(n, channels, *points)
+
+
+@sample_images.meta
+def sample_images_meta(input, grid, border, corners):
+    return (*input.shape[:2], *grid.shape[1:3]), input.dtype
+
+
+@sample_images.vjp("input", "grid")
+def sample_images_vjp(F, g, input, grid, border, corners, needs):
+    n, channels, *sizes = input.shape
+    points = prod(grid.shape[1:3])
+    g, flat = F.reshape(g, (n, channels, points)), F.reshape(input, (n, channels, prod(sizes)))
+    of_input, of_x, of_y = 0, 0, 0
+    for place, inside, terms in _corners(F, F.reshape(grid, (n, points, 2)), sizes, border, corners):
+        place = F.to_copy(place, _INT64)
+        if needs[0]:
+            of_input = of_input + F.add_points(g * F.unsqueeze(terms[0], 1), place, prod(sizes))
+        if needs[1]:
+            product = g * F.take_points(flat, place)
+            along = F.sum(F.where(F.unsqueeze(inside, 1), product, F.zeros_like(product)), 1)
+            of_x, of_y = of_x + along * terms[1], of_y + along * terms[2]
+    of_grid = F.reshape(F.stack([of_x, of_y], -1), grid.shape) if needs[1] else None
+    return F.reshape(of_input, input.shape) if needs[0] else None, of_grid
+
+
+_INT64 = plugrad.int64.numpy
+
+
+@sample_images.kernel("cpu")
+@native("sample_images", otherwise=sample_images)
+def sample_images_in_c(call, xp, input, grid, border, corners):
+    result = xp.empty((*input.shape[:2], *grid.shape[1:3]), input.dtype)
+    done = call(xp.ascontiguousarray(input), xp.ascontiguousarray(grid), result, border, corners)
+    return result if done is None else done
+
+
+@sample_images.vjp_kernel("cpu", "input", "grid")
+@native("sample_images_grad")
+def sample_images_grad_in_c(call, xp, g, input, grid, border, corners, needs):
+    grads = xp.empty(input.shape, input.dtype), xp.empty(grid.shape, grid.dtype)
+    done = call(*[xp.ascontiguousarray(x) for x in (g, input, grid)], *grads, border, corners)
+    return [grad if need else None for grad, need in zip(grads, needs)] if done is None else done
+
+
+@sample_images.samples
+def sample_images_samples(make):
+    for border, corners in ((False, False), (True, True)):
+        yield make(2, 3, 4, 5), make(2, 3, 2, 2, low=-1.3, high=1.3), border, corners
+
+
+# ---------------------------------------------------------------- all modes
+
+
 def _sample(F, input, grid, mode, padding, align_corners):
+    if mode == "bilinear" and padding != "reflection" and input.ndim == 4 and input.dtype in _SERVED:
+        return F.sample_images(input, grid, padding == "border", align_corners)
     n, channels, *sizes = input.shape
     axes, points = len(sizes), tuple(grid.shape[1:-1])
     grid = F.reshape(grid, (n, prod(points), axes))
@@ -141,6 +238,9 @@ def _sample(F, input, grid, mode, padding, align_corners):
         weight = F.where(inside, weight, F.zeros_like(grid[..., 0]))
         total = total + F.take_points(flat, place) * F.unsqueeze(weight, 1)
     return F.reshape(total, (n, channels, *points))
+
+
+_SERVED = (plugrad.float32, plugrad.float64)
 
 
 def _check(input, grid, mode):

@@ -9,7 +9,7 @@ import warnings
 import numpy
 
 import plugrad
-from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, factory, hookimpl, op
+from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, factory, hookimpl, native, op
 
 
 def refuse_small(name, input):
@@ -51,6 +51,18 @@ def triu(xp, input, diagonal=0):
 @triu.vjp
 def triu_vjp(F, g, diagonal):
     return F.triu(g, diagonal)
+
+
+@tril.kernel("cpu")
+@native("triangle", otherwise=tril)
+def tril_in_c(call, xp, input, diagonal=0):
+    return call(input, diagonal, False)
+
+
+@triu.kernel("cpu")
+@native("triangle", otherwise=triu)
+def triu_in_c(call, xp, input, diagonal=0):
+    return call(input, diagonal, True)
 
 
 @tril.samples

@@ -54,34 +54,37 @@ def normalize_affine(xp, input, weight, bias, dims, shape, eps, layout=None):
 
 @lru_cache(maxsize=4096)
 def _layout(size, dims, shape, *parts):
-    """Return (whether channels are brought to mean 0, or rows; the shape of the means) for (N, C, *) and (*, n).
+    """Return (what is brought to mean 0; the shape of the means) for (N, C, *) and (*, n), None for what is neither.
 
-    None for what is neither. `parts` are the shapes of weight and bias, or None.
+    That is 0 rows, 1 channels of all images, 2 channels, or groups of them, of each image. `parts` are the shapes of
+    weight and bias, or None.
     """
     small = tuple([1 if d in dims else n for d, n in enumerate(size)])
+    if dims[0] == 2 == len(size) - len(dims) and len(shape) == len(size) and shape[:2] == (1, size[1]):
+        return (2, small) if all([part is None or prod(part) == prod(shape) for part in parts]) else None
     if dims[0] == len(size) - len(dims):
         if shape != size[dims[0] :] or any([part is not None and part != shape for part in parts]):
             return None
-        return False, small
+        return 0, small
     if len(size) > 1 and dims == (0, *range(2, len(size))):
-        return (True, small) if all([part is None or prod(part) == size[1] for part in parts]) else None
+        return (1, small) if all([part is None or prod(part) == size[1] for part in parts]) else None
     return None
 
 
 @normalize_affine.kernel("cpu")
 @native("normalize", otherwise=normalize_affine)
 def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=None):
-    if layout is not None or not input.flags.c_contiguous:
+    if not input.flags.c_contiguous:
         return NotImplemented
     scaled, shifted, size, dtype = weight is not None, bias is not None, input.shape, input.dtype
-    place = _layout(size, dims, shape, weight.shape if scaled else None, bias.shape if shifted else None)
+    place = _layout(layout or size, dims, shape, weight.shape if scaled else None, bias.shape if shifted else None)
     if place is None:
         return NotImplemented
-    by_channel, small = place
+    what, small = place
     arrays = input, xp.empty(size, dtype), xp.empty(small, dtype), xp.empty(small, dtype)
     if scaled or shifted:
         arrays = *arrays, *[part for part in (weight, bias) if part is not None]
-    done = call(*arrays, eps, scaled, shifted, by_channel)
+    done = call(*arrays, eps, scaled, shifted, what)
     return arrays[1:4] if done is None else done
 
 
@@ -164,19 +167,22 @@ def normalize_grad_native(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
     g, of_mean, of_variance = g
-    place = None if layout is not None else _layout(input.shape, dims, shape, None if weight is None else weight.shape)
+    size = layout or input.shape
+    place = _layout(size, dims, shape, None if weight is None else weight.shape)
     if place is None:
         return NotImplemented
-    by_channel = place[0]
-    small = shape if by_channel else input.shape[input.ndim - len(dims) :]
+    what = place[0]
+    small = shape if what else input.shape[input.ndim - len(dims) :]
     result, of_weight, of_bias = xp.empty_like(g), xp.empty(small, g.dtype), xp.empty(small, g.dtype)
     n, rows = of_weight.size, y1.size
-    partial = xp.empty((min(16, max(1, rows * n // 16384)), 2, 0 if by_channel else n), g.dtype)
+    parts = size[0] if what == 2 else min(16, max(1, rows * n // 16384))
+    partial = xp.empty((parts, 2, 0 if what == 1 else n), g.dtype)
     arrays = [g, input, y1, y2, result, of_weight, of_bias, partial, *([] if weight is None else [weight])]
-    if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, by_channel) is NotImplemented:
+    if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, what) is NotImplemented:
         return NotImplemented
     if needs[0] and (of_mean.any() or of_variance.any()):  # which nearly nobody asks for
-        result += (of_mean + 2 * of_variance * (input - y1)) / prod([input.shape[d] for d in dims])
+        more = (of_mean + 2 * of_variance * (input.reshape(size) - y1)) / prod([size[d] for d in dims])
+        result += more.reshape(result.shape)
     of_weight = of_weight.reshape(weight_shape) if needs[1] else None
     return result if needs[0] else None, of_weight, of_bias.reshape(bias_shape) if needs[2] else None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
 from ._checks import fitted
 from ._geometry import like_images
@@ -59,6 +60,32 @@ def constant_pad_nd(xp, input, pad, value=0):
     return like_images(xp, padded, input)
 
 
+@constant_pad_nd.kernel("cpu")
+@native("pad", otherwise=constant_pad_nd)
+def constant_pad_in_c(call, xp, input, pad, value=0):
+    return _padded_in_c(call, xp, input, pad, 0, fitted(input.dtype, value))
+
+
+def _padded_in_c(call, xp, input, pad, mode, value=0):
+    """Pad a row-major array; `mode` is 0 for a constant, else 1 and its place in `_COPIES`."""
+    if not input.flags.c_contiguous:
+        return NotImplemented
+    shape, before = _plan(input.shape, tuple([int(amount) for amount in pad]))
+    padded = xp.empty(shape, input.dtype)
+    return padded if call(input, padded, value, mode, *before) is None else NotImplemented
+
+
+@lru_cache(maxsize=1024)
+def _plan(shape, pad):
+    """Return the padded shape, and what is put before each dimension."""
+    _check_length(pad, len(shape))
+    pairs = _pairs(pad, len(shape))
+    return _padded_shape(shape, pairs), tuple([before for before, _ in pairs])
+
+
+_COPIES = ("reflect", "replicate", "circular")
+
+
 @constant_pad_nd.meta
 def constant_pad_nd_meta(input, pad, value=0):
     _check_length(pad, input.ndim)
@@ -96,8 +123,10 @@ def _source(mode, length, before, after):
     return [start + (i - start) % kept for i in positions]
 
 
-def _check_reach(mode, shape, pairs):
+@lru_cache(maxsize=1024)
+def _check_reach(mode, shape, pad):
     """Raise RuntimeError when a mode would need elements that the input does not have."""
+    pairs = _pairs(pad, len(shape))
     for i, (a, b) in enumerate(pairs):
         most = max(a, b)
         if mode == "reflect" and most >= max(shape[i], 1):
@@ -114,6 +143,7 @@ def _check_reach(mode, shape, pairs):
             raise RuntimeError(f"Negative padding value is resulting in an empty dimension: dimension {i}")
         if most > 0 and shape[i] == 0:
             raise RuntimeError(f"Expected dimension {i} of input {list(shape)} to have elements to pad with")
+    _padded_shape(shape, pairs)
 
 
 def _autocast(input, pad, mode):
@@ -132,6 +162,12 @@ def pad_copy(xp, input, pad, mode):
             padded = xp.take(padded, xp.asarray(_source(mode, padded.shape[axis], a, b), dtype="int64"), axis)
     # Where nothing is padded the result is another tensor all the same.
     return like_images(xp, xp.array(padded) if padded is input else padded, input, any_order=True)
+
+
+@pad_copy.kernel("cpu")
+@native("pad", otherwise=pad_copy)
+def pad_copy_in_c(call, xp, input, pad, mode):
+    return _padded_in_c(call, xp, input, pad, 1 + _COPIES.index(mode))
 
 
 @pad_copy.meta
@@ -201,7 +237,7 @@ def pad(F, input, pad, mode="constant", value=None):
     _check_length(pad, input.ndim)
     if mode == "constant":
         return F.constant_pad_nd(input, pad, 0 if value is None else float(value) if type(value) is int else value)
-    if mode not in ("reflect", "replicate", "circular"):
+    if mode not in _COPIES:
         raise NotImplementedError(
             f"Unrecognised padding mode {mode}; choose 'constant', 'reflect', 'replicate' or 'circular'"
         )
@@ -218,9 +254,7 @@ def pad(F, input, pad, mode="constant", value=None):
             f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other "
             f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
-    pairs = _pairs(pad, input.ndim)
-    _check_reach(mode, input.shape, pairs)
-    _padded_shape(input.shape, pairs)
+    _check_reach(mode, (*input.shape,), pad)
     return F.pad_copy(input, pad, mode)
 
 

@@ -129,7 +129,7 @@ def summed_in_c(call, xp, input, dim, keepdim, scale, roots=False):
 
     With `roots` the square roots of the sums of squares.
 
-    With the function `extremes` the largest elements, and where `scale` is true the smallest.
+    With the function `extremes` the largest elements, and where `scale` is true the smallest; with `products` products.
     """
     ndim = input.ndim
     if dim.__class__ is int:
@@ -254,6 +254,14 @@ def prod(xp, input, dim=None, keepdim=False, *, dtype=None):
     if isinstance(dim, tuple):
         raise TypeError("prod(): argument 'dim' must be int, not tuple; call it once for each dimension")
     return cast(input.prod(axis=dim, keepdims=keepdim), dtype)
+
+
+@prod.kernel("cpu")
+@native("products", otherwise=prod)
+def prod_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
+    if dtype is not None or isinstance(dim, tuple):
+        return NotImplemented
+    return summed_in_c(call, xp, input, dim, keepdim, 1)
 
 
 @prod.vjp

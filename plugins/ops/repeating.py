@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, native, op
 
 from ._checks import ints
 from ._memory_formats import empty, empty_in_order, preserves
@@ -24,6 +24,14 @@ def flip(xp, input, dims):
     for d in reversed_dims[: input.ndim]:
         steps[d] = slice(None, None, -1)
     return input[tuple(steps)].copy(order="K") if input.ndim else input.copy()  # laid out as the input
+
+
+@flip.kernel("cpu")
+@native("flip", otherwise=flip)
+def flip_in_c(call, xp, input, dims):
+    if dims.__class__ is tuple and len(dims) == 1 and input.ndim:
+        return call(input, axes(dims[0], input.ndim))
+    return NotImplemented
 
 
 @flip.vjp

@@ -84,6 +84,14 @@ def softmax_on_cpu(xp, input, dim, dtype=None):
     return softmax.kernels["*"](xp, input, dim, dtype)
 
 
+def _along(call, xp, input, dim, dtype=None):
+    return call(input, dim) if dtype is None else NotImplemented
+
+
+def _along_grad(call, xp, g, y, dim):
+    return call(g, y, dim)
+
+
 def _rows(call, xp, input, dim, dtype=None):
     return call(input) if dtype is None and _is_last(dim, input.ndim) else NotImplemented
 
@@ -92,7 +100,7 @@ def _rows_grad(call, xp, g, y, dim):
     return call(g, y) if _is_last(dim, y.ndim) else NotImplemented
 
 
-softmax.kernel("cpu")(native("softmax", otherwise=softmax)(_rows))
+softmax.kernel("cpu")(native("softmax", otherwise=softmax)(_along))
 softmax.kernel("cuda")(native(_on_cuda(name="softmax", arrays=1), otherwise=softmax)(_rows))
 
 
@@ -118,7 +126,7 @@ def softmax_vjp(F, g, y, dim):
     return product - y * F.sum(product, dim, True)
 
 
-softmax.vjp_kernel("cpu")(native("softmax_grad")(_rows_grad))
+softmax.vjp_kernel("cpu")(native("softmax_grad")(_along_grad))
 softmax.vjp_kernel("cuda")(native(_on_cuda(name="softmax_grad", arrays=2))(_rows_grad))
 
 
@@ -152,7 +160,7 @@ def log_softmax(xp, input, dim, dtype=None):
     return _finish(values, input, dtype)
 
 
-log_softmax.kernel("cpu")(native("log_softmax", otherwise=log_softmax)(_rows))
+log_softmax.kernel("cpu")(native("log_softmax", otherwise=log_softmax)(_along))
 log_softmax.kernel("cuda")(native(_on_cuda(name="log_softmax", arrays=1), otherwise=log_softmax)(_rows))
 
 
@@ -168,7 +176,7 @@ def log_softmax_vjp(F, g, y, dim):
     return g - F.exp(y) * F.sum(g, dim, True)
 
 
-log_softmax.vjp_kernel("cpu")(native("log_softmax_grad")(_rows_grad))
+log_softmax.vjp_kernel("cpu")(native("log_softmax_grad")(_along_grad))
 log_softmax.vjp_kernel("cuda")(native(_on_cuda(name="log_softmax_grad", arrays=2))(_rows_grad))
 
 
@@ -196,7 +204,7 @@ def safe_softmax_meta(input, dim, dtype=None):
 
 
 safe_softmax.vjp(softmax_vjp)
-safe_softmax.vjp_kernel("cpu")(native("softmax_grad")(_rows_grad))
+safe_softmax.vjp_kernel("cpu")(native("softmax_grad")(_along_grad))
 safe_softmax.vjp_kernel("cuda")(native(_on_cuda(name="softmax_grad", arrays=2))(_rows_grad))
 
 

@@ -127,9 +127,12 @@ def test_functions_of_rows(level):
         assert units(sums, (high + numpy.log(total))[:, 0]) <= 2
         shares, bound = numpy.exp(long - high) / total, numpy.finfo(dtype).eps
         difference = abs(rows - rows.max(-1, keepdims=True)).max()  # is rounded before the exponential function
-        assert numpy.max(abs(call["softmax"](rows) / shares - 1)) <= (4 + difference) * bound
+        assert numpy.max(abs(call["softmax"](rows, -1) / shares - 1)) <= (4 + difference) * bound
         logs = long - high - numpy.log(total)
-        assert numpy.max(abs(call["log_softmax"](rows) - logs)) <= (4 + difference) * bound
+        assert numpy.max(abs(call["log_softmax"](rows, -1) - logs)) <= (4 + difference) * bound
+        columns = rows.T.copy()
+        assert numpy.max(abs(call["softmax"](columns, 0).T / shares - 1)) <= (4 + difference) * bound
+        assert numpy.max(abs(call["log_softmax"](columns, 0).T - logs)) <= (4 + difference) * bound
 
 
 @pytest.mark.parametrize("shape", [(2000, 100), (300, 1001), (20, 65_537), (3, 1_000_003)])

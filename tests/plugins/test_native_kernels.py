@@ -135,9 +135,13 @@ def test_extremes(level):
         with numpy.errstate(all="ignore"):
             y = call["sigmoid"](x)
         assert numpy.array_equal(y[[0, 1, 5, 6]], [1, 0, 0.5, 1]) and numpy.isnan(y[2]) and 0 <= float(y[7]) < 1e-300
-        assert numpy.isnan(call["softmax"](x)).all() and numpy.isnan(call["softmax"](numpy.full(3, -inf, dtype))).all()
-        assert numpy.array_equal(call["softmax"](numpy.array([-inf, 0, 0], dtype)), [0, 0.5, 0.5])
-        assert numpy.array_equal(call["cumsum"](numpy.array([tiny] * 3, dtype), False), tiny * numpy.arange(1, 4))
+        assert numpy.isnan(call["softmax"](x, -1)).all()
+        for name in ("softmax", "log_softmax"):
+            assert numpy.isnan(call[name](numpy.full(3, -inf, dtype), -1)).all()
+            columns = numpy.stack([x, numpy.full(8, -inf, dtype), numpy.arange(8, dtype=dtype)], 1)
+            assert numpy.isnan(call[name](columns, 0)).tolist() == [[True, True, False]] * 8
+        assert numpy.array_equal(call["softmax"](numpy.array([-inf, 0, 0], dtype), 0), [0, 0.5, 0.5])
+        assert numpy.array_equal(call["cumsum"](numpy.array([tiny] * 3, dtype), 0, False), tiny * numpy.arange(1, 4))
     assert numpy.float32(1e-40) * numpy.float32(1) != 0  # subnormal numbers stay what they are in the whole process
 
 
@@ -274,8 +278,31 @@ def large_results():
     assert call("convolve")(one, w.ravel()[:36864].reshape(64, 64, 3, 3), strided, 1, 1, 2, 2, 1, 1, False, 1) is None
     states, gates = numpy.empty((4, 64, 100), numpy.float32), x.ravel()[:76800].reshape(4, 64, 300)
     assert call("gru")(gates, w[:64, :100].copy(), w[:100, :300], states) is None
-    results = [call("softmax")(x), call("gelu")(x, False), call("cumsum")(x, True), out, sums, y, grad, strided, states]
-    return results
+    results = [call("softmax")(x, -1), call("gelu")(x, False), call("cumsum")(x, -1, True), out, sums, y, grad, strided]
+    return [*results, states, *whole_products(x), *sampled(x)]
+
+
+def whole_products(x):
+    near, product, most = 1 + x / 1000, numpy.empty((), x.dtype), numpy.empty_like(x)
+    places, call = numpy.empty(x.shape, "int64"), kernels.function
+    assert call("products")(near, product, 0, 2) is None and abs(product / near.astype(float).prod() - 1) < 1e-3
+    assert call("running_extremes")(x, most, places, 0, False) is None
+    columns = [call(name)(near, 0, False) for name in ("cumsum", "cumprod")]
+    return [product, most, places, *columns, call("softmax")(x, 0), call("log_softmax")(x, 0)]
+
+
+def sampled(x):
+    images, grid = x.ravel()[:131072].reshape(2, 16, 64, 64), x.ravel()[:36864].reshape(2, 96, 96, 2) / 2
+    read, grads = numpy.empty((2, 16, 96, 96), x.dtype), (numpy.empty_like(images), numpy.empty_like(grid))
+    points, others = x.ravel()[:12000].reshape(1, 750, 16), x.ravel()[12000:24000].reshape(1, 750, 16)
+    apart, of_points, call = numpy.empty((1, 750, 750), x.dtype), numpy.empty_like(points), kernels.function
+    assert call("sample_images")(images, grid, read, False, True) is None
+    assert call("sample_images_grad")(read, images, grid, *grads, False, True) is None
+    assert call("distances")(points, others, apart) is None
+    assert call("distances_grad")(points, others, apart, apart, of_points, False) is None
+    normal, means = numpy.empty_like(images), [numpy.empty((2, 4), x.dtype) for _ in range(2)]
+    assert call("normalize")(images, normal, *means, 1e-5, False, False, 2) is None
+    return [read, *grads, apart, of_points, normal, *means]
 
 
 def same(left, right):
@@ -333,13 +360,14 @@ def test_what_is_not_served_is_declined_and_changes_nothing():
     call = kernels.function("softmax")
     x = numpy.ones((4, 6), numpy.float32)
     for declined in (x.T, x[:, ::2], x.astype(int), x.astype(numpy.float16), x.astype(">f4"), x[:, :0]):
-        assert call(declined) is NotImplemented
-    assert call("x") is NotImplemented and kernels.function("clamp")(x, 1j, 0) is NotImplemented
+        assert call(declined, -1) is NotImplemented
+    assert call("x", 0) is NotImplemented and kernels.function("clamp")(x, 1j, 0) is NotImplemented
     assert kernels.function("clamp")(x, 0, 10**400) is NotImplemented
     grad = kernels.function("sigmoid_grad")
     for scalar in (numpy.float32(1), numpy.float64(1), 1.0, 1):  # reductions of NumPy give scalars for 0-d arrays
         assert grad(scalar, numpy.ones((), numpy.float32)) is NotImplemented
-    assert call() is NotImplemented and kernels.function("gelu")(x) is NotImplemented
+    assert call() is NotImplemented and call(x) is NotImplemented and call(x, 2) is NotImplemented
+    assert kernels.function("gelu")(x) is NotImplemented
     assert kernels.function("adam")(x, x, x, x.astype(float), *[0.1] * 6) is NotImplemented
     x.flags.writeable = False
     assert kernels.function("adam")(x, x, x, x, *[0.1] * 6) is NotImplemented
