@@ -145,7 +145,7 @@ BRINGS = {
         "cumprod cumsum",
     ),
     "plugrad.plugins.ops.distances": (
-        "cdist cosine_similarity pairwise_distance pdist",
+        "cdist cosine_similarity euclidean_distances pairwise_distance pdist",
         "Tensor.cdist cdist cosine_similarity nn.functional.cosine_similarity nn.functional.pairwise_distance "
         "nn.functional.pdist pairwise_distance pdist",
     ),
@@ -235,7 +235,7 @@ BRINGS = {
     ),
     "plugrad.plugins.ops.grid_sample": (
         "add_points affine_grid affine_grid_generator grid_sample grid_sampler grid_sampler_2d grid_sampler_3d "
-        "take_points",
+        "sample_images take_points",
         "affine_grid_generator grid_sampler grid_sampler_2d grid_sampler_3d nn.functional.affine_grid "
         "nn.functional.grid_sample",
     ),
