@@ -25,23 +25,23 @@ def lighten(graph) -> set:
     graph.steps = [step for part in graph.parts for step in _ordered(graph, part)]
     steps, parts = graph.steps, graph.parts
     budget = SHARE * sum(map(_multiplications, steps)) / RATE
-    made: set = set()
+    copies: set = set()
     first_peak, number = None, 1 + max((buffer.index for buffer in graph.buffers), default=0)
     while True:
         spans = {b: span for b, span in graph.uses().items() if b.kind in ("temporary", "fresh")}
         peak, size = _peak(spans, graph.steps)
         first_peak = size if first_peak is None else first_peak
-        found = _best(graph, spans, peak, budget)
-        if found is None:
+        best = _best(graph, spans, peak, budget)
+        if best is None:
             break
-        cost, buffer, again = found
+        cost, buffer, again = best
         budget -= cost
         step = _insert(graph, buffer, again, number)
-        made.update([step, *(step.inner or ())])
+        copies.update([step, *(step.inner or ())])
         number += 1
     if size > GAIN * first_peak:
         graph.steps, graph.parts = steps, parts
-    return made
+    return copies
 
 
 def _ordered(graph, part) -> list:
@@ -181,8 +181,8 @@ def _insert(graph, buffer, again, number) -> Step:
     if buffer.itself is not None:
         twin.itself = other(buffer.itself)
     maker = next(step for step in graph.steps if any(value.buffer is buffer for value in step.values()))
-    made, later = renamed(maker), [renamed(step) for step in graph.steps[again:]]
-    graph.steps = [*graph.steps[:again], made, *later]
+    repeated, later = renamed(maker), [renamed(step) for step in graph.steps[again:]]
+    graph.steps = [*graph.steps[:again], repeated, *later]
     ends = [part.stop + (part.stop > again) for part in graph.parts]
     graph.parts = [range(a, b) for a, b in zip((0, *ends[:-1]), ends)]
-    return made
+    return repeated

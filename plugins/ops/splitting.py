@@ -88,10 +88,10 @@ def split_with_sizes_errors(make):
 
 def given(name, **values):
     """Return the one argument that stands under any of its names; TypeError if none does, or several do."""
-    found = [value for value in values.values() if value is not None]
-    if len(found) != 1:
-        raise TypeError(f"{name}() takes one of {', '.join(values)}, got {len(found)} of them")
-    return found[0]
+    chosen = [value for value in values.values() if value is not None]
+    if len(chosen) != 1:
+        raise TypeError(f"{name}() takes one of {', '.join(values)}, got {len(chosen)} of them")
+    return chosen[0]
 
 
 @composite(kinds={"split_size": "int|ints?"})

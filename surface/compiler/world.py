@@ -186,18 +186,18 @@ class World:
 
     def watched(self) -> list:
         """Return all of it as (kind, object, name, content), as native/guard.inc compares it."""
-        found: list = []
+        tests: list = []
         for table, before, names in self.tables:
             if names is not None:
-                found += [(1, table, name, before[name]) for name in names]
+                tests += [(1, table, name, before[name]) for name in names]
             elif type(table) is dict:
-                found.append((0, table, None, tuple(chain.from_iterable(before.items()))))
+                tests.append((0, table, None, tuple(chain.from_iterable(before.items()))))
             else:  # it may have an order of its own
-                found += [(3, table.keys(), None, tuple(before)), (3, table.values(), None, tuple(before.values()))]
-        found += [(2, cell, "cell_contents", content) for cell, content in self.cells]
-        found += [(2, item, name, content) for item, name, content in self.slots]
-        found += [(3, items, None, before) for items, before in self.lists]
-        return [*found, *[(4, one, None, content) for one, content in self.arrays]]
+                tests += [(3, table.keys(), None, tuple(before)), (3, table.values(), None, tuple(before.values()))]
+        tests += [(2, cell, "cell_contents", content) for cell, content in self.cells]
+        tests += [(2, item, name, content) for item, name, content in self.slots]
+        tests += [(3, items, None, before) for items, before in self.lists]
+        return [*tests, *[(4, one, None, content) for one, content in self.arrays]]
 
     def changed_options(self) -> bool:
         """Whether options of an optimizer changed."""
