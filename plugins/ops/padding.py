@@ -30,6 +30,14 @@ def _padded_shape(shape, pairs):
     return padded
 
 
+def _filled_shape(shape, pairs):
+    """The padded shape, where as much as there is can be cropped, before something is put on the other side."""
+    for i, (size, (a, b)) in enumerate(zip(shape, pairs)):
+        if size + min(a, 0) + min(b, 0) < 0:
+            raise RuntimeError(f"padding ({a}, {b}) crops more than the {size} elements of dimension {i}")
+    return _padded_shape(shape, pairs)
+
+
 def _check_length(pad, ndim):
     if len(pad) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2, got {tuple(pad)}")
@@ -53,7 +61,7 @@ def constant_pad_nd(xp, input, pad, value=0):
     """
     _check_length(pad, input.ndim)
     pairs = _pairs(pad, input.ndim)
-    padded = xp.full(_padded_shape(input.shape, pairs), fitted(input.dtype, value), input.dtype)
+    padded = xp.full(_filled_shape(input.shape, pairs), fitted(input.dtype, value), input.dtype)
     inside = tuple(slice(max(a, 0), n - max(b, 0)) for n, (a, b) in zip(padded.shape, pairs))
     kept = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, pairs))
     padded[inside] = input[kept]
@@ -70,17 +78,17 @@ def _padded_in_c(call, xp, input, pad, mode, value=0):
     """Pad a row-major array; `mode` is 0 for a constant, else 1 and its place in `_COPIES`."""
     if not input.flags.c_contiguous:
         return NotImplemented
-    shape, before = _plan(input.shape, tuple([int(amount) for amount in pad]))
+    shape, before = _plan(input.shape, tuple([int(amount) for amount in pad]), mode)
     padded = xp.empty(shape, input.dtype)
     return padded if call(input, padded, value, mode, *before) is None else NotImplemented
 
 
 @lru_cache(maxsize=1024)
-def _plan(shape, pad):
+def _plan(shape, pad, mode):
     """Return the padded shape, and what is put before each dimension."""
     _check_length(pad, len(shape))
     pairs = _pairs(pad, len(shape))
-    return _padded_shape(shape, pairs), tuple([before for before, _ in pairs])
+    return (_padded_shape if mode else _filled_shape)(shape, pairs), tuple([before for before, _ in pairs])
 
 
 _COPIES = ("reflect", "replicate", "circular")
@@ -89,7 +97,7 @@ _COPIES = ("reflect", "replicate", "circular")
 @constant_pad_nd.meta
 def constant_pad_nd_meta(input, pad, value=0):
     _check_length(pad, input.ndim)
-    return _padded_shape(input.shape, _pairs(pad, input.ndim)), input.dtype
+    return _filled_shape(input.shape, _pairs(pad, input.ndim)), input.dtype
 
 
 @constant_pad_nd.vjp
@@ -107,6 +115,7 @@ def constant_pad_nd_samples(make):
 def constant_pad_nd_errors(make):
     yield RuntimeError, "divisible by 2", make.args(make(3), (1,))
     yield RuntimeError, "less than or equal", make.args(make(3), (1, 1, 1, 1))
+    yield RuntimeError, "crops more than the 3 elements of dimension 0", make.args(make(3), (2, -4))
 
 
 def _source(mode, length, before, after):

@@ -42,8 +42,7 @@ HARMLESS = {
     "it is made of other ops, which keep what they made of the input": """
         addbmm input 1, angle input 0, cdist input 0, cdist input 1, cholesky_solve input 0, combinations input 0,
         dist input 0, dist input 1, embedding_bag input 1, embedding_bag input 2, grid_sample input 0,
-        grid_sample input 1, grid_sampler input 0, grid_sampler input 1, grid_sampler_2d input 0,
-        grid_sampler_2d input 1, grid_sampler_3d input 0, grid_sampler_3d input 1,
+        grid_sample input 1, grid_sampler_3d input 0, grid_sampler_3d input 1,
         linalg_householder_product input 0, linalg_lu_solve input 1, linalg_vander input 0, lu_solve input 2,
         multi_margin_loss input 0, multi_margin_loss input 2, multilabel_margin_loss input 0,
         multilabel_margin_loss input 1, mvlgamma input 0, ormqr input 0, ormqr result 0, pdist input 0,
