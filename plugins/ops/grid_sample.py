@@ -136,15 +136,18 @@ def _neighbours(F, grid, size, border, corners):
     return low, (low + 1.0 - x, x - low), F.where(within, F.zeros_like(x) + slope, F.zeros_like(x))
 
 
-def _corners(F, grid, sizes, border, corners):
-    """For each of the four neighbours of points (N, P): place, whether inside, [weight, its derivatives by x and y]."""
+def _corners(F, whole, grid, sizes, border, corners):
+    """For each of the four neighbours of points (N, P): place, whether inside, [weight, its derivatives by x and y].
+
+    Places are computed by `whole` numbers, since float32 does not count the elements of a large image.
+    """
     (height, width), zero = sizes, F.zeros_like(grid[..., 0])
     left, parts_x, slope_x = _neighbours(F, grid[..., 0], width, border, corners)
     top, parts_y, slope_y = _neighbours(F, grid[..., 1], height, border, corners)
     for down, right in itertools.product((0, 1), (0, 1)):
         row, column = top + float(down), left + float(right)
         inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        place = F.where(inside, row * float(width) + column, zero)
+        place = whole(F.where(inside, row, zero)) * width + whole(F.where(inside, column, zero))
         along_x, along_y = slope_x * parts_y[down], slope_y * parts_x[right]
         terms = parts_x[right] * parts_y[down], along_x if right else -along_x, along_y if down else -along_y
         yield place, inside, [F.where(inside, term, zero) for term in terms]
@@ -160,8 +163,12 @@ def sample_images(xp, input, grid, border, corners):
     """
     (n, channels, *sizes), points = input.shape, grid.shape[1:3]
     flat, total = input.reshape(n, channels, prod(sizes)), 0
-    for place, inside, terms in _corners(xp, grid.reshape(n, prod(points), 2), sizes, border, corners):
-        values = xp.take_along_axis(flat, place.astype("int64")[:, None, :], 2)
+
+    def whole(array):
+        return array.astype("int64")
+
+    for place, inside, terms in _corners(xp, whole, grid.reshape(n, prod(points), 2), sizes, border, corners):
+        values = xp.take_along_axis(flat, place[:, None, :], 2)
         total = total + xp.where(inside[:, None, :], values, 0) * terms[0][:, None, :]
     return total.reshape(n, channels, *points)
 
@@ -177,8 +184,11 @@ def sample_images_vjp(F, g, input, grid, border, corners, needs):
     points = prod(grid.shape[1:3])
     g, flat = F.reshape(g, (n, channels, points)), F.reshape(input, (n, channels, prod(sizes)))
     of_input, of_x, of_y = 0, 0, 0
-    for place, inside, terms in _corners(F, F.reshape(grid, (n, points, 2)), sizes, border, corners):
-        place = F.to_copy(place, _INT64)
+
+    def whole(array):
+        return F.to_copy(array, _INT64)
+
+    for place, inside, terms in _corners(F, whole, F.reshape(grid, (n, points, 2)), sizes, border, corners):
         if needs[0]:
             of_input = of_input + F.add_points(g * F.unsqueeze(terms[0], 1), place, prod(sizes))
         if needs[1]:
