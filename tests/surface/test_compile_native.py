@@ -16,6 +16,7 @@ import plugrad as torch
 from plugrad import kernels, nn
 from plugrad.kernels import building
 from plugrad.plugins.compilers import _native_recompute
+from support import random_trained_programs
 from support.compiled_programs import Convolutional, agree, loss_of, state_of
 from support.random_array_programs import program_of
 
@@ -237,6 +238,24 @@ def test_cheap_functions_are_computed_again_for_the_walk_backward(monkeypatch, w
     assert sizes[1] < 0.95 * sizes[0]
     for one, other in zip(*found):
         assert torch.equal(one, other)
+
+
+@needs_c
+@pytest.mark.parametrize("seed", range(8))
+def test_random_trained_programs_agree_however_much_is_computed_again(monkeypatch, seed):
+    for name, most in {"SMALL": 0, "SHARE": 100.0, "GAIN": 2.0}.items():
+        monkeypatch.setattr(_native_recompute, name, most)
+    run = random_trained_programs.program_of(seed)
+    torch.manual_seed(seed)
+    call, inputs = compiled(run), [torch.randn(12, 12, requires_grad=True) for _ in "xw"]
+    for _ in range(2):
+        found = []
+        for each in (run, call):
+            outputs = each(*inputs)
+            loss = sum(y.square().sum() for y in outputs) + inputs[1].sum()  # which not every program uses
+            found.append([*outputs, *torch.autograd.grad(loss, inputs)])
+        for one, other in zip(*found, strict=True):
+            torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4)
 
 
 @needs_c
