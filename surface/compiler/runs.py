@@ -145,10 +145,11 @@ def _returned(structure, results) -> str:
 def _add_node(source):
     """Add lines that make the node of a call."""
     program, captured = source.program, source.program.captured
-    targets = "".join(f"{source.source(one)}, " for one in captured.wanted)
+    targets = [source.source(one) for one in captured.wanted]
+    edges = "".join(f"{one} if {one}._edge is LEAF else {one}._edge, " for one in targets)
     source.lines += [
-        f"node, targets = Node(), ({targets})",
-        "node.edges = tuple([t if t._edge is LEAF else t._edge for t in targets])",
+        f"node, targets = Node(), ({''.join(one + ', ' for one in targets)})",
+        f"node.edges = ({edges})",
         "node.fit = node.rare = None",
         "node.seq, node.work = tick(), (program, instance, targets, args, kwargs)",
     ]
