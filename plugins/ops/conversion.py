@@ -16,8 +16,8 @@ def to_copy(xp, input, dtype):
         input = input.real
     if dtype.itemsize == 1 and dtype.kind in "Vf":
         input = converted(xp, input, dtype)
-    if 0 not in input.strides:
-        return type_of(input).backend.cast(input, dtype)
+    if 0 not in input.strides:  # what has no dimensions may be a scalar of NumPy's
+        return type_of(input).backend.cast(input, dtype) if input.ndim else input.astype(dtype)
     copy = empty_in_order(xp, input, dtype)
     copy[...] = input
     return copy

@@ -46,6 +46,12 @@ def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return F.norm(x1 - x2 + eps, p, -1, keepdim)
 
 
+@cosine_similarity.samples
+@pairwise_distance.samples
+def pair_samples(make):
+    yield make(3, 4), make(3, 4)
+
+
 @op(at=(), node="CdistBackward0")
 def euclidean_distances(xp, x1, x2):
     """The distance of each row of `x1` and each of `x2`.
@@ -152,12 +158,6 @@ _CDIST_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
 def cdist_samples(make):
     yield make(3, 4), make(2, 4)
     yield make(2, 3, 4), make(2, 2, 4), 1.5
-
-
-@cosine_similarity.samples
-@pairwise_distance.samples
-def pair_samples(make):
-    yield make(3, 4), make(3, 4)
 
 
 @composite(at=("nn.functional.pdist", "pdist"), autocast={"cuda": "float32"})

@@ -104,7 +104,7 @@ def _pair(xp, input, other):
     """Return both as arrays; of a number, one of the other's type."""
     if hasattr(other, "dtype"):
         return input if hasattr(input, "dtype") else xp.asarray(input, other.dtype), other
-    return input, xp.asarray(other, input.dtype)
+    return input, xp.asarray(other, input.dtype) if hasattr(input, "dtype") else other
 
 
 @div_floor.kernel("cpu")

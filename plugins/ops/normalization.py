@@ -207,7 +207,7 @@ def layer_norm_samples(make):
 def _in_groups(F, input, groups, weight, bias, eps):
     """Result, means and variances of a group normalization."""
     _check_parts("group_norm", input, weight, bias)
-    n, channels = input.shape[:2]
+    (n, channels), groups = input.shape[:2], int(groups)  # which may be an array of one element
     shape = (1, groups, channels // groups, 1)
     return F.normalize_affine(input, weight, bias, (2, 3), shape, eps, (n, *shape[1:3], prod(input.shape[2:])))
 

@@ -58,6 +58,12 @@ def lstm_sequence(xp, gates, hidden, cell, weight):
 lstm_sequence_kernel = lstm_sequence.kernel_for("*")
 
 
+@lstm_sequence.samples
+def lstm_sequence_samples(make):
+    yield make(3, 2, 12), make(2, 3), make(2, 3), make(3, 12)
+    yield make(1, 4), make(1), make(1), make(1, 4)
+
+
 @lstm_sequence.kernel("cpu")
 @native("lstm", otherwise=lstm_sequence)
 def lstm_in_c(call, xp, gates, hidden, cell, weight):
@@ -155,12 +161,6 @@ def lstm_sequence_meta(gates, hidden, cell, weight):
     return [(shape, cell.dtype), (shape, cell.dtype)]
 
 
-@lstm_sequence.samples
-def lstm_sequence_samples(make):
-    yield make(3, 2, 12), make(2, 3), make(2, 3), make(3, 12)
-    yield make(1, 4), make(1), make(1), make(1, 4)
-
-
 def _in_single(F, formula, *values):
     """Carry out a formula of half precision in float32."""
     single = [value if value is None or isinstance(value, bool) else F.to_copy(value, _SINGLE) for value in values]
@@ -195,6 +195,12 @@ def gru_sequence(xp, gates, hidden, weight, bias):
         xp.add(new, both[..., n:] * (hidden - new), out=output)
         hidden = output
     return outputs
+
+
+@gru_sequence.samples
+def gru_sequence_samples(make):
+    yield make(3, 2, 9), make(2, 3), make(3, 9), make(9)
+    yield make.args(make(1, 2, 3), make(2, 1), make(1, 3), None)
 
 
 @gru_sequence.kernel("cpu")
@@ -283,12 +289,6 @@ def gru_grad_on_cuda(call, xp, grad, y, gates, hidden, weight, bias):
 
 
 gru_sequence.meta(_outputs_meta)
-
-
-@gru_sequence.samples
-def gru_sequence_samples(make):
-    yield make(3, 2, 9), make(2, 3), make(3, 9), make(9)
-    yield make.args(make(1, 2, 3), make(2, 1), make(1, 3), None)
 
 
 @op(at=(), autocast={"cuda": "lower"})

@@ -29,7 +29,7 @@ def flip(xp, input, dims):
 @flip.kernel("cpu")
 @native("flip", otherwise=flip)
 def flip_in_c(call, xp, input, dims):
-    if dims.__class__ is tuple and len(dims) == 1 and input.ndim:
+    if dims.__class__ is tuple and len(dims) == 1 and dims[0].__class__ is int and input.ndim:
         return call(input, axes(dims[0], input.ndim))
     return NotImplemented
 

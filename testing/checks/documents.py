@@ -97,4 +97,4 @@ def _check_names(op):
         if dotted in registry.claims or registry.public.get(dotted) is not entry:
             continue  # another plugin has or claims the name: which one it is, the user says
         function = registry.resolve(dotted)
-        assert function is op.function, f"plugrad.{dotted} is not the function of this op"
+        assert function in (op.function, op.called.function), f"plugrad.{dotted} is not the function of this op"
