@@ -92,7 +92,10 @@ CUDA = pathlib.Path(__file__).with_suffix(".cu")
 
 
 def _place_on_cuda(input, weight, bias, dims, shape, layout):
-    """Return what `_layout` does, ((groups, channels of each), shape of the means) for groups, None for other calls."""
+    """Return (what is brought to mean 0, shape of the means), or None where there is no kernel.
+
+    That is False for rows, True for channels of all images, (groups, channels of each) for groups.
+    """
     if not input.size or input.dtype.char not in "fd":
         return None
     if (groups := channels.groups_of(input, dims, shape, layout)) is not None:
@@ -100,7 +103,9 @@ def _place_on_cuda(input, weight, bias, dims, shape, layout):
     if layout is not None:
         return None
     place = _layout(input.shape, dims, shape, *[None if part is None else part.shape for part in (weight, bias)])
-    return place if place is None or place[0] or len(dims) == 1 else None
+    if place is None or place[0] == 2 or (place[0] == 0 and len(dims) > 1):
+        return None
+    return place[0] == 1, place[1]
 
 
 @normalize_affine.kernel("cuda")
