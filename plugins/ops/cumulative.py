@@ -315,7 +315,6 @@ def _running_extremes_in_c(op, is_min):
         results = xp.empty(input.shape, input.dtype), xp.empty(input.shape, "int64")
         return results if call(input, *results, dim, is_min) is None else NotImplemented
 
-
     @op.vjp_kernel("cpu")
     @native("running_extremes_grad")
     def grad_in_c(call, xp, g, y1, input_shape, dim):
