@@ -114,16 +114,6 @@ def gradients_of_columns(xp, g, input, mean, variance, eps):
 FEW = 8  # elements of a channel for which a block is too much
 
 
-def groups_of(input, dims, shape, layout):
-    """Return how many groups of how many channels are normalized one by one, None for anything else."""
-    if layout is not None:
-        fits = len(layout) == 4 and dims == (2, 3) and shape == (1, *layout[1:3], 1) and layout[3] >= FEW
-        return layout[1:3] if fits else None
-    ones = (1,) * (input.ndim - 2)
-    fits = ones and dims == (*range(2, input.ndim),) and shape == (1, input.shape[1], *ones)
-    return (input.shape[1], 1) if fits and input.size >= FEW * input.shape[0] * input.shape[1] else None
-
-
 def normalized_groups(xp, input, weight, bias, groups, small, eps):
     """Return the input with groups of channels normalized, and means and variances in the shape `small`."""
     (count, each), batch = groups, input.shape[0]

@@ -162,10 +162,7 @@ def hardswish(xp, input):
     return input * ((input + 3).clip(0, 6) * (1 / 6))
 
 
-@hardswish.kernel("cpu")
-@native("hardswish", otherwise=hardswish, plain=True)
-def hardswish_in_c(call, xp, input):
-    return call(input)
+hardswish.kernel("cpu")(native("hardswish", otherwise=hardswish, plain=True)(_of_elements))
 
 
 @hardswish.vjp
@@ -174,10 +171,7 @@ def hardswish_vjp(F, g, input):
     return F.where(input < 3, inner, g)
 
 
-@hardswish.vjp_kernel("cpu")
-@native("hardswish_grad")
-def hardswish_grad_in_c(call, xp, g, input):
-    return call(g, input)
+hardswish.vjp_kernel("cpu")(native("hardswish_grad")(_slopes))
 
 
 @unary(promote="same", inplace=False, aliases=("nn.functional.hardshrink",), fits=("lambd",))

@@ -92,20 +92,17 @@ CUDA = pathlib.Path(__file__).with_suffix(".cu")
 
 
 def _place_on_cuda(input, weight, bias, dims, shape, layout):
-    """Return (what is brought to mean 0, shape of the means), or None where there is no kernel.
-
-    That is False for rows, True for channels of all images, (groups, channels of each) for groups.
-    """
+    """Return what `_layout` does, (groups, channels of each) in the place of its 2; None where there is no kernel."""
     if not input.size or input.dtype.char not in "fd":
         return None
-    if (groups := channels.groups_of(input, dims, shape, layout)) is not None:
-        return groups, tuple([1 if d in dims else n for d, n in enumerate(layout or input.shape)])
-    if layout is not None:
+    size = layout or input.shape
+    place = _layout(size, dims, shape, *[None if part is None else part.shape for part in (weight, bias)])
+    if place is None or place[0] == 0 and len(dims) > 1:
         return None
-    place = _layout(input.shape, dims, shape, *[None if part is None else part.shape for part in (weight, bias)])
-    if place is None or place[0] == 2 or (place[0] == 0 and len(dims) > 1):
-        return None
-    return place[0] == 1, place[1]
+    if place[0] == 2:
+        groups, elements = (size[1:3], size[3]) if layout else ((size[1], 1), prod(size[2:]))
+        return (groups, place[1]) if elements >= channels.FEW else None
+    return place
 
 
 @normalize_affine.kernel("cuda")
@@ -114,11 +111,11 @@ def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=No
     place = _place_on_cuda(input, weight, bias, dims, shape, layout)
     if place is None:
         return NotImplemented
-    by_channel, small = place
-    if by_channel:
-        if by_channel is True:
-            return channels.normalized(xp, input, weight, bias, small, eps)
-        return channels.normalized_groups(xp, input, weight, bias, by_channel, small, eps)
+    what, small = place
+    if what == 1:
+        return channels.normalized(xp, input, weight, bias, small, eps)
+    if what:
+        return channels.normalized_groups(xp, input, weight, bias, what, small, eps)
     result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
     parts = [input if part is None else part for part in (weight, bias)]
     done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None)
@@ -200,10 +197,10 @@ def normalize_grad_on_cuda(
     place = _place_on_cuda(input, weight, None, dims, shape, layout)
     if place is None:
         return NotImplemented
+    shapes = weight_shape, bias_shape
+    if place[0] == 1:
+        return channels.gradients(xp, g, input, weight, y1, y2, eps, needs, shapes)
     if place[0]:
-        shapes = weight_shape, bias_shape
-        if place[0] is True:
-            return channels.gradients(xp, g, input, weight, y1, y2, eps, needs, shapes)
         return channels.gradients_of_groups(xp, g, input, weight, y1, y2, place[0], eps, needs, shapes)
     result = xp.empty_like(input)
     if call(*g, input, y1, y2, input if weight is None else weight, result, eps, weight is not None) is NotImplemented:
