@@ -42,7 +42,7 @@ class Case:
         if not __debug__:
             raise RuntimeError("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
         ours = self.provider is not None and self.provider.builtin
-        before = ProcessState(names=not ours, drawing=True)
+        before, changed = ProcessState(names=not ours, drawing=True), None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
@@ -62,7 +62,8 @@ class Case:
             told = error if isinstance(error, AssertionError) else described(error)
             raise AssertionError(f"{self.title}: {told}") from error
         finally:
-            before.repair()
+            if changed is None:
+                before.repair()
         return None
 
     __call__ = run

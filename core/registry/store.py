@@ -43,8 +43,7 @@ class Promising(Table):
         raise KeyError(key)
 
     def get(self, key, default=None):
-        if key in self.promised:
-            self._fetch(key)
+        self._fetch(key)
         return super().get(key, default)
 
     def __contains__(self, key):
@@ -54,13 +53,14 @@ class Promising(Table):
         return len(self.keys())
 
     def keys(self):
-        return dict.fromkeys([key for key in self.order if key in self] + list(super().keys())).keys()
+        here, promised = dict.fromkeys(super().keys()), self.promised
+        return dict.fromkeys([key for key in self.order if key in here or key in promised] + [*here]).keys()
 
     def items(self):
         for key in list(self.promised):
             self._fetch(key)
         here = dict(super().items())
-        return [(key, here[key]) for key in self.keys() if key in here]
+        return [*{key: here[key] for key in (*self.order, *here) if key in here}.items()]
 
 
 lock = process_lock()

@@ -12,6 +12,7 @@ import threading
 import types
 import weakref
 from itertools import chain
+from operator import is_
 
 from plugrad import registry
 from plugrad.interrupts import process_lock
@@ -44,7 +45,7 @@ class ProcessState:
         if names:
             loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
-                self.names, self.tables, self.records = _look(), *_look_at_records()
+                (self.names, self.values), (self.tables, self.records) = _look(), _look_at_records()
         chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]
         self.settings = [(setting, setting.read()) for setting in chosen]
 
@@ -64,6 +65,8 @@ class ProcessState:
 
     def _repair_names(self) -> list[str]:
         damage = []
+        if _are_same(self.values, _values(self.names)):
+            return damage
         for holder, before in self.names.items():
             now = vars(holder)
             if _is_same(before, now):
@@ -81,7 +84,7 @@ class ProcessState:
     def _repair_records(self) -> list[str]:
         damage = []
         for (label, table), before in zip(_TABLES.items(), self.tables):
-            if _is_same(before, table):
+            if _is_same(before, dict(dict.items(table))):
                 continue
             for name, value in before.items():
                 ours = label in ("plugin", "device") or value.provider.builtin
@@ -113,6 +116,7 @@ _OTHERS = tuple(
 )  # fmt: skip
 _NOTHING: dict = {"": None}
 _copies: dict = {}  # module or class -> its names when it was last looked at
+_seen: list = [{}, None]  # these of all that there were then, and what they led to
 _classes: dict = {}  # plugrad's classes, in the order in which they were found
 _tables: dict = {}  # the same of tables, by label
 _first: dict = {}  # module or class -> the names that it had when it was first looked at
@@ -137,8 +141,9 @@ def _look_at_records() -> tuple:
     """Return copies of the tables, and (ops, their parts, copies of these) of plugrad's own."""
     tables = []
     for label, table in _TABLES.items():
-        if not _is_same(_tables.get(label, _NOTHING), table):
-            _tables[label] = dict(table)
+        now = dict(dict.items(table))  # without what it only promises
+        if not _is_same(_tables.get(label, _NOTHING), now):
+            _tables[label] = now
             if label in ("op", "name"):
                 _last[:] = [op for op in registry.ops.values() if op.trusted], None, None
         tables.append(_tables[label])
@@ -149,13 +154,18 @@ def _look_at_records() -> tuple:
     return tables, tuple(_last)
 
 
-def _look() -> dict:
-    """Return {module or class of plugrad: a copy of its names}; without modules that are only being imported."""
+def _look() -> tuple[dict, list | None]:
+    """Return {module or class of plugrad: a copy of its names}, and what these lead to.
+
+    It leaves out modules that are only being imported: another thread brings names that are nobody's damage.
+    """
     modules = [module for name, module in list(sys.modules.items()) if name == "plugrad" or name[:8] == "plugrad."]
-    for module in (*modules, *_OTHERS):
-        if getattr(getattr(module, "__spec__", None), "_initializing", False):
-            _copies.pop(module, None)  # another thread brings names that are nobody's damage
-            continue
+    modules = [*dict.fromkeys([*modules, *_OTHERS])]  # some go by two names
+    names, values = _seen
+    if [*names] == [*modules, *_classes] and _are_same(values, _values(names)):
+        return dict(names), values
+    whole = [one for one in modules if not getattr(getattr(one, "__spec__", None), "_initializing", False)]
+    for module in whole:
         if not _is_same(_copies.get(module, _NOTHING), vars(module)):
             _copy(module)
             for value in _copies[module].values() if module not in _OTHERS else ():
@@ -164,7 +174,9 @@ def _look() -> dict:
     for cls in _classes:
         if not _is_same(_copies.get(cls, _NOTHING), vars(cls)):
             _copy(cls)
-    return dict(_copies)
+    names = {holder: _copies[holder] for holder in (*whole, *_classes)}
+    _seen[:] = names, _values(names)
+    return dict(names), _seen[1]
 
 
 def _copy(holder) -> None:
@@ -172,12 +184,22 @@ def _copy(holder) -> None:
     _first.setdefault(holder, set(_copies[holder]))
 
 
-def _is_same(before, now) -> bool:
-    """Whether two tables have the same values; a value that was exchanged is asked whether it equals the other."""
+def _values(holders) -> list | None:
+    """Return what all names of modules and classes lead to; None where another thread enters more meanwhile."""
     try:
-        return [*before.values()] == [*now.values()] and len(before) == len(now)
-    except Exception:  # an array, or whatever stands there now
-        return False
+        return [*chain.from_iterable([vars(holder).values() for holder in holders])]
+    except RuntimeError:
+        return None
+
+
+def _are_same(before, now) -> bool:
+    """Whether two lists hold the same objects."""
+    return before is not None and now is not None and len(before) == len(now) and all(map(is_, before, now))
+
+
+def _is_same(before, now) -> bool:
+    """Whether two tables have the same objects in the same order; none is asked whether it equals another."""
+    return _are_same([*before.values()], [*now.values()])
 
 
 def _is_right(holder, name, before, now) -> bool:

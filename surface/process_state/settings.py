@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import warnings
+from operator import is_
 
 import numpy
 
@@ -80,6 +81,11 @@ class Table(Setting):
 def same(before, now) -> bool:
     """Whether a setting has its value: the same object, or an equal one of Python's own kinds."""
     return before is now or (type(before) is type(now) and isinstance(before, PLAIN) and bool(before == now))
+
+
+def identical(before: dict, now: dict) -> bool:
+    """Whether two dicts have the same names in the same order, and for each the same object; nothing is compared."""
+    return len(before) == len(now) and all(map(is_, before.values(), now.values())) and [*before] == [*now]
 
 
 # ---------------------------------------------------------------------------------------------------- of plugrad
@@ -339,22 +345,27 @@ def _functions_of(module, *names):
 class _Modules(Table):
     """What names of modules lead to; that others are imported meanwhile is no change."""
 
-    __slots__ = ()
+    __slots__ = ("_last",)
 
     def __init__(self):
         super().__init__("sys.modules", self._whole, self._restore)
+        self._last = {}, {}  # the modules when they were last read, and those of them that were whole
 
     def same(self, before, now):
-        return not self._changed(before)
+        return before is now or not self._changed(before)
 
     def changes(self, before, now):
         return [f"sys.modules ({', '.join(sorted(self._changed(before)))})"]
 
-    @staticmethod
-    def _whole():
+    def _whole(self):
         """Return the modules, without those that some thread is importing and that may fail."""
-        known = [(name, one, getattr(one, "__spec__", None)) for name, one in list(sys.modules.items())]
-        return {name: one for name, one, spec in known if not getattr(spec, "_initializing", False)}
+        now = dict(sys.modules)
+        before, whole = self._last
+        if len(before) != len(whole) or not identical(before, now):
+            known = [(name, one, getattr(one, "__spec__", None)) for name, one in now.items()]
+            whole = {name: one for name, one, spec in known if not getattr(spec, "_initializing", False)}
+            self._last = now, whole
+        return whole
 
     @staticmethod
     def _changed(before):

@@ -40,7 +40,9 @@ def database() -> dict:
     """PyTorch's entries by key: the op's name, and `name:variant` where one op has several."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        from torch.testing._internal import common_utils
         from torch.testing._internal.common_methods_invocations import op_db
+    common_utils.extract_test_fn = lambda: None  # else each sample reads the source of all callers for a unittest
     return {op_key(op): op for op in op_db}
 
 
