@@ -6,9 +6,12 @@ from plugrad.devices import dtypes
 from plugrad.errors import flag
 from plugrad.graph.modes import no_grad
 from plugrad.interrupts import held_back
+from plugrad.nn.tables import room
 from plugrad.tensor.tensor import Tensor
 
 __all__ = ["Conversion"]
+
+ways: set = set()  # in which torch.__future__ was asked to replace parameters, other than by new data
 
 
 class Conversion:
@@ -17,16 +20,13 @@ class Conversion:
     def _apply(self, fn, recurse: bool = True):
         """Replace all data by ``fn(tensor)``; parameters and gradients keep identity."""
         with held_back():
-            if recurse:
-                for module in self.children():
-                    module._apply(fn)
+            for module in self.children() if recurse else ():
+                module._apply(fn)
             with no_grad():
-                for parameter in self._parameters.values():
+                convert = room("torch_modules.future").convert if ways else _convert
+                for name, parameter in self._parameters.items():
                     if parameter is not None:
-                        grad = parameter.grad
-                        _set_data(parameter, fn(parameter))
-                        if grad is not None:
-                            _set_data(grad, fn(grad))
+                        convert(self, name, parameter, fn)
             for name, buffer in self._buffers.items():
                 if buffer is not None:
                     self._buffers[name] = fn(buffer)
@@ -100,9 +100,10 @@ class Conversion:
         return self._apply(lambda t: t.share_memory_())
 
 
-def _set_data(tensor, data) -> None:
-    if data is not tensor:
-        tensor.data = data
+def _convert(module, name, parameter, fn) -> None:
+    for tensor in (parameter, parameter.grad):
+        if tensor is not None and (data := fn(tensor)) is not tensor:
+            tensor.data = data
 
 
 def _parse_to(*args, tensor=None, memory_format=None, **kwargs):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from plugrad.graph.hooks import RemovableHandle, add_hook
 from plugrad.graph.modes import no_grad
 from plugrad.interrupts import held_back
+from plugrad.nn.conversion import ways
 from plugrad.nn.parameter import Parameter
 from plugrad.nn.tables import Table, room
 from plugrad.tensor.tensor import Tensor
@@ -24,11 +25,7 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpec
     __slots__ = ()
 
     def __repr__(self):
-        if self.missing_keys or self.unexpected_keys:
-            return super().__repr__()
-        return "<All keys matched successfully>"
-
-    __str__ = __repr__
+        return super().__repr__() if any(self) else "<All keys matched successfully>"
 
 
 class StateDict:
@@ -225,7 +222,9 @@ class StateDict:
             )
         try:
             with no_grad():
-                if not assign:
+                if "swap" in ways:
+                    room("torch_modules.future").load(current, value, assign)
+                elif not assign:
                     current.copy_(value)
                 elif isinstance(current, Parameter) and not isinstance(value, Parameter):
                     setattr(self, name, Parameter(value, requires_grad=current.requires_grad))

@@ -21,10 +21,10 @@ from plugrad.optim.hooks import (
     register_optimizer_step_pre_hook,
     with_hooks,
 )
-from plugrad.registry.namespaces import lazy_methods
+from plugrad.registry.namespaces import lazy_methods, lazy_names
 from plugrad.tensor.tensor import Tensor, from_raw
 
-ParamsT = Iterable  # PyTorch's name for what an optimizer is given, in others' annotations
+__getattr__, _ = lazy_names(globals(), None)
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 
 

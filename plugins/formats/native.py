@@ -7,7 +7,7 @@ import pickle
 from plugrad.extend import collect, hookimpl
 from plugrad.formats import Format
 from plugrad.serialization.archive import Archive
-from plugrad.serialization.description import HEADER
+from plugrad.serialization.description import HEADER, MAPPINGS
 from plugrad.serialization.reading import Reader
 from plugrad.serialization.safe_globals import unpickler
 from plugrad.serialization.writing import Writer
@@ -61,7 +61,7 @@ def _names(tree, path):
             continue
         elif not isinstance(tree.get("items"), list):
             continue
-        elif tree["$"] in ("dict", "OrderedDict"):
+        elif tree["$"] in MAPPINGS:
             items = [pair for pair in tree["items"] if isinstance(pair, list) and len(pair) == 2]
         else:
             items = enumerate(tree["items"])

@@ -141,17 +141,16 @@ def explicit_dropout_samples(make):
 def _channel_dropout(F, n, input, p, training, inplace):
     """Zero whole channels of images of n dimensions, batched or not."""
     _check(p)
-    if input.ndim == n + 2:
-        return _drop(F, input, p, training, inplace, _channels(input))
-    if input.ndim == n + 1:
-        return _drop(F, input, p, training, inplace, (input.shape[0], *(1,) * n))
-    import warnings
+    if input.ndim not in (n + 1, n + 2):
+        import warnings
 
-    warnings.warn(
-        f"dropout{n}d: Received a {input.ndim}-D input to dropout{n}d, which expects {n + 1}-D or {n + 2}-D: the "
-        "second dimension is taken for the channels",
-        stacklevel=4,
-    )
+        warnings.warn(
+            f"dropout{n}d: Received a {input.ndim}-D input to dropout{n}d, which expects {n + 1}-D or {n + 2}-D: the "
+            f"{'second' if n < 3 else 'first'} dimension is taken for the channels",
+            stacklevel=4,
+        )
+    if input.ndim and (input.ndim == n + 1 or n == 3 and input.ndim != 5):
+        return _drop(F, input, p, training, inplace, (input.shape[0], *(1,) * (input.ndim - 1)))
     _check_batched(input, p, training)
     return _drop(F, input, p, training, inplace, _channels(input))
 
@@ -212,8 +211,6 @@ def dropout3d(F, input, p=0.5, training=True, inplace=False):
     >>> torch.nn.functional.dropout3d(torch.ones(1, 1, 1, 2), p=1.0)
     tensor([[[[0., 0.]]]])
     """
-    if input.ndim < 4:  # taken for one image without a batch
-        return F.squeeze(_channel_dropout(F, 3, F.unsqueeze(input, 0), p, training, inplace), 0)
     return _channel_dropout(F, 3, input, p, training, inplace)
 
 

@@ -30,6 +30,9 @@ def _check(query, key, value, padding, mask, embed_dim, num_heads, is_causal) ->
         raise AssertionError(
             f"For {form} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead"
         )
+    whole = (num_heads, query.shape[0], key.shape[0])
+    if query.ndim == 2 and mask is not None and mask.ndim == 3 and mask.shape != whole:
+        raise AssertionError(f"Expected `attn_mask` shape to be {whole} but got {mask.shape}")
     if is_causal and mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
@@ -180,6 +183,9 @@ def multi_head_attention_forward(
     mask = _merge_masks(F, padding, attn_mask, query, num_heads, (length, source))
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _project(F, query, key, value, in_proj_weight, in_proj_bias, weights, same)
+    for name, static in (("key", static_k), ("value", static_v)):
+        if static is not None and bias_k is not None:
+            raise AssertionError(f"bias cannot be added to static {name}.")
     k, v = _with_bias(F, k, v, bias_k, bias_v, batch)
     size = embed_dim // num_heads
     q, k, v = (

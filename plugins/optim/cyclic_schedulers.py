@@ -308,10 +308,19 @@ class OneCycleLR(_WithMomentum):
             for end, (start_lr, start_momentum), (end_lr, end_momentum) in zip(ends, points, points[1:], strict=False)
         ]
 
+    @staticmethod
+    def _annealing_linear(start, end, pct):
+        return start + (end - start) * pct
+
+    @staticmethod
+    def _annealing_cos(start, end, pct):
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * pct))
+
     def _between(self, start, end, part):
-        if self._anneal_func_type == "linear":
-            return start + (end - start) * part
-        return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
+        if "_anneal_func_type" not in self.__dict__:  # states saved before PyTorch 1.13 hold the function itself
+            return self.anneal_func(start, end, part)
+        anneal = self._annealing_linear if self._anneal_func_type == "linear" else self._annealing_cos
+        return anneal(start, end, part)
 
     def get_lr(self):
         self.warn_unless_stepping()

@@ -10,7 +10,7 @@ import json
 import math
 import re
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import numpy
 
@@ -165,9 +165,13 @@ WRITE_ATOM = {  # class -> its tag, and what JSON can hold of a value
 }
 
 
+MAPPINGS = {cls.__name__: cls for cls in (dict, OrderedDict, Counter)}
+
+
 def are_attributes(names) -> bool:
-    """Whether an OrderedDict can have attributes of these names: none that it has, or that Python looks up."""
-    return all(type(name) is str and name.isidentifier() and not hasattr(OrderedDict, name) for name in names)
+    """Whether a mapping can have attributes of these names: none that it has, or that Python looks up."""
+    taken = {*dir(OrderedDict), *dir(Counter)}
+    return all(type(name) is str and name.isidentifier() and name not in taken for name in names)
 
 
 def is_slice(value: slice) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections import OrderedDict
 
 import numpy
 
@@ -14,7 +13,7 @@ from plugrad.errors import stack_is_deep
 from plugrad.formats import CheckpointError, Placer, damaged, dtype_of, view
 from plugrad.nn import Parameter
 from plugrad.serialization import description
-from plugrad.serialization.description import HEADER, OBJECTS, field, number_below
+from plugrad.serialization.description import HEADER, MAPPINGS, OBJECTS, field, number_below
 
 _CLASSES = {"Tensor": Tensor, "Parameter": Parameter}
 
@@ -67,8 +66,8 @@ class Reader:
         if "$" not in tree:
             return {key: self.value(item) for key, item in tree.items()}
         tag = tree["$"]
-        if tag in ("dict", "OrderedDict"):
-            return self._mapping(OrderedDict() if tag == "OrderedDict" else {}, tree)
+        if tag in MAPPINGS:
+            return self._mapping(MAPPINGS[tag](), tree)
         if tag == "tuple":
             return tuple([self.value(item) for item in field(tree, "items", list, HEADER)])
         if tag == "set":

@@ -8,7 +8,7 @@ import math
 import pickle
 import sys
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 import numpy
 
@@ -83,7 +83,7 @@ class Writer:
             return value if math.isfinite(value) else {"$": "float", "value": repr(value)}
         if cls in (Tensor, Parameter) or cls is numpy.ndarray and _plain(value.dtype):
             return {"$": "tensor", "number": self.number(value)}
-        if cls in (list, tuple, dict, set) or cls is OrderedDict and are_attributes(value.__dict__):
+        if cls in (list, tuple, dict, set) or cls in (OrderedDict, Counter) and are_attributes(value.__dict__):
             return self._container(value, cls)
         if isinstance(value, numpy.generic) and _plain(value.dtype):
             return {"$": "scalar", "number": self.number(numpy.asarray(value))}
@@ -103,9 +103,9 @@ class Writer:
             tree = [self.tree(item) for item in value]
         elif cls is dict and all(type(key) is str and key != "$" for key in value):
             tree = {key: self.tree(item) for key, item in value.items()}
-        elif cls in (dict, OrderedDict):
+        elif issubclass(cls, dict):
             tree = {"$": cls.__name__, "items": [[self.tree(k), self.tree(v)] for k, v in value.items()]}
-            if cls is OrderedDict and value.__dict__:  # a state_dict has its _metadata here
+            if cls is not dict and value.__dict__:  # a state_dict has its _metadata here
                 tree["attributes"] = self.tree(dict(value.__dict__))
         else:
             tree = {"$": cls.__name__, "items": [self.tree(item) for item in value]}

@@ -11,6 +11,7 @@ from plugrad import Tensor, no_grad
 from plugrad._C import DisableTorchFunctionSubclass
 from plugrad.autograd.graph import increment_version
 from plugrad.legacy import REMOVED, from_arguments, removed
+from plugrad.overrides import wrap_torch_function
 from plugrad.queries import is_storage
 from plugrad.storage import TypedStorage, memory_of, storage_class, tensor_over
 from plugrad.tensor.layouts import lay_out
@@ -261,6 +262,7 @@ def new(self, *args, size=None, device=None):
     return from_arguments(args, self.dtype, self.device if device is None else device, same_dtype=True)
 
 
+@wrap_torch_function(lambda self, other, assign=False: (self, other))
 def module_load(self, other, assign=False):
     """Return what `load_state_dict` puts in this tensor's place.
 

@@ -131,6 +131,8 @@ class OptimizerView(View):
     def __getattr__(self, name):
         own = self.__name__.rpartition(".")[2]
         function = imported("plugrad.torch_modules.optimizers").named(name) if name == own else None
+        if function is None and f"optim.optimizer.{name}" in PRIVATE:
+            return getattr(imported("plugrad.optim.optimizer"), name)
         return super().__getattr__(name) if function is None else function
 
 

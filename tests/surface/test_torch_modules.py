@@ -345,8 +345,6 @@ def test_devices_without_accelerator():
     accelerator = plugrad.accelerator
     assert accelerator.is_available() is plugrad.cuda.is_available()
     assert (accelerator.current_accelerator() is None) is not accelerator.is_available()
-    with pytest.raises(NotImplementedError, match="keeps the Parameter objects"):
-        plugrad.__future__.set_swap_module_params_on_conversion(True)
     assert plugrad.version.cuda is None and "NumPy" in plugrad.__config__.show()
 
 
