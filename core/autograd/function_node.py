@@ -62,16 +62,17 @@ class FunctionNode(Node):
     of them runs: it holds the node.
     """
 
-    __slots__ = ("attributes", "inputs", "outputs", "slots", "counts", "arguments")
+    __slots__ = ("attributes", "outputs", "slots", "counts", "arguments")
 
     user: type
     pure, restores = False, True
+    inputs = 0  # besides the tensors, which have edges
     asks = True  # backward asks for what was saved, and is told then that it was freed
 
     def __init__(self):
         self.edges, self.saved, self.fit, self.rare, self.seq = (), (), None, None, 0
         self.attributes, self.slots = {}, {}
-        self.inputs, self.outputs = 0, []  # number of arguments; (shape, tensor type) of each output, None if no tensor
+        self.outputs = []  # (shape, tensor type) of each output, None if it is no tensor
         self.counts = []  # for each argument the number of tensors in it, None if it is one
         self.arguments = None  # (args, kwargs), if forward has to be run again
 
@@ -118,7 +119,6 @@ class FunctionNode(Node):
         """Give the node its edges; return the outputs with it as their history."""
         self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
         self.fit = tuple([None if tensor._edge is None else (tensor._data.shape, tensor._type.np) for tensor in inputs])
-        self.inputs = len(arguments)
         self.counts = [
             None if isinstance(argument, Tensor) else len(tensors) for argument, tensors in zip(arguments, by_argument)
         ]

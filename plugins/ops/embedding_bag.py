@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl
 
@@ -123,6 +125,13 @@ def embedding_bag(
     tensor([[2., 3.],
             [3., 4.]])
     """
+    if weight.dtype is plugrad.int64 and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=3,
+        )
+        input, weight = weight, input
     input, starts, factors = _flatten(input, offsets, per_sample_weights, include_last_offset)
     _check_mode(mode, weight, scale_grad_by_freq, sparse, factors)
     _check_indices(input, offsets, weight, padding_idx)

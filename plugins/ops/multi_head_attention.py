@@ -9,8 +9,8 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl
 
 
-def _check(query, key, value, padding, mask, embed_dim, num_heads, is_causal) -> bool:
-    """Return whether there is a batch; AssertionError or RuntimeError when arguments do not fit."""
+def check_shapes(query, key, value, padding, mask, num_heads) -> bool:
+    """Return whether there is a batch; AssertionError when the numbers of dimensions do not fit."""
     if query.ndim not in (2, 3):
         raise AssertionError(
             f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor"
@@ -33,6 +33,12 @@ def _check(query, key, value, padding, mask, embed_dim, num_heads, is_causal) ->
     whole = (num_heads, query.shape[0], key.shape[0])
     if query.ndim == 2 and mask is not None and mask.ndim == 3 and mask.shape != whole:
         raise AssertionError(f"Expected `attn_mask` shape to be {whole} but got {mask.shape}")
+    return query.ndim == 3
+
+
+def _check(query, key, value, padding, mask, embed_dim, num_heads, is_causal) -> bool:
+    """Return whether there is a batch; AssertionError or RuntimeError when arguments do not fit."""
+    batched = check_shapes(query, key, value, padding, mask, num_heads)
     if is_causal and mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
@@ -46,7 +52,7 @@ def _check(query, key, value, padding, mask, embed_dim, num_heads, is_causal) ->
         raise AssertionError(
             f"key's sequence and batch dims {key.shape[:-1]} do not match value's {value.shape[:-1]}"
         )
-    return query.ndim == 3
+    return batched
 
 
 def _project(F, query, key, value, weight, bias, weights, same):

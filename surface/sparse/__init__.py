@@ -36,9 +36,22 @@ from plugrad.sparse.products import (
 from plugrad.sparse.resizing import resize_as_sparse_
 from plugrad.sparse.rules import _sparse_broadcast_to, sparse_mask
 from plugrad.sparse.tensors import LAYOUTS, rebuild
+from plugrad.sparse.typed import (
+    BFloat16Tensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)  # fmt: skip
 
 __all__ = [
-    "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT", "SparseSemiStructuredTensorCUTLASS", "addmm",
+    "BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
+    "LongTensor", "ShortTensor", "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT",
+    "SparseSemiStructuredTensorCUTLASS", "addmm",
     "_sparse_broadcast_to", "_validate_sparse_compressed_tensor_args", "_validate_sparse_coo_tensor_args",
     "as_sparse_gradcheck", "check_sparse_tensor_invariants", "from_parts", "hspmm", "log_softmax", "mm", "rebuild",
     "resize_as_sparse_", "sampled_addmm", "smm", "softmax", "solve", "sparse_bsc", "sparse_bsc_tensor", "sparse_bsr",

@@ -68,7 +68,14 @@ def clone(sparse, *, memory_format=None):
     return build(values_of(sparse).clone(), sparse._data.pattern())
 
 
-@rule("to", "type", "cpu", "type_as")
+@rule("type")
+def type_(sparse, dtype=None, non_blocking=False):
+    if dtype is not None:
+        return to(sparse, dtype)
+    return values_of(sparse).type().replace("torch.", "torch.sparse.", 1)
+
+
+@rule("to", "cpu", "type_as")
 def to(sparse, *args, **kwargs):
     if any(isinstance(value, (plugrad.device, str)) and "cpu" not in str(value) for value in args):
         raise NotImplementedError("sparse tensors are on the CPU only: write x.to_dense().to(device)")

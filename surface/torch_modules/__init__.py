@@ -30,6 +30,15 @@ def imported(name: str):
     return importlib.import_module(name)
 
 
+def at(name: str):
+    """Return what stands under a dotted name: a module, or something in one."""
+    home, _, own = name.rpartition(".")
+    module = imported(home or name)
+    if not home:
+        return module
+    return getattr(module, own) if hasattr(module, own) else imported(name)  # a module that nobody has imported yet
+
+
 def find_spec(name: str):
     """Return the spec of a module path of PyTorch's, such as "plugrad.nn.modules.conv", or None."""
     path = name.removeprefix("plugrad.")
@@ -102,7 +111,7 @@ class View(ModuleType):
             return getattr(self._home, name)  # any of its names: PyTorch's modules import each other's
         except AttributeError:
             inside = self._inside(name)
-            if inside is None and (inside := borrowed.find(self.__name__, name, imported)) is None:
+            if inside is None and (inside := borrowed.find(self.__name__, name, at)) is None:
                 raise error from None
             return inside
 
@@ -154,10 +163,9 @@ def attribute(module: str, name: str, error: AttributeError):
     path = f"{module}.{name}"
     private = PRIVATE.get(path.removeprefix("plugrad."))
     if private is not None:
-        home, _, own = private.rpartition(".")
-        return getattr(imported(home), own) if home else imported(own)
+        return at(private)
     if find_spec(path) is None or name == "__main__":
-        if (value := borrowed.find(module, name, imported)) is not None:
+        if (value := borrowed.find(module, name, at)) is not None:
             return value
         if type(error) is not AttributeError:
             raise error

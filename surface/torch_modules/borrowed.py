@@ -56,8 +56,8 @@ _OURS = {
 }  # fmt: skip
 
 
-def find(module: str, name: str, imported):
-    """Return what PyTorch's module borrows under a name, None if it is no such name; `imported` imports a module.
+def find(module: str, name: str, at):
+    """Return what PyTorch's module borrows under a name, or None; `at` returns what a dotted name means.
 
     >>> import plugrad as torch
     >>> from plugrad.nn.modules.conv import _pair, Optional
@@ -67,14 +67,14 @@ def find(module: str, name: str, imported):
     if f"{module}.".startswith("plugrad.ops."):  # whose names are namespaces and ops
         return None
     if name in (_TOP if module == "plugrad" else _MODULES):
-        return imported(name)
+        return at(name)
     if module == "plugrad":
         return None
     if name in typing.__all__:
         return getattr(typing, name)
     if name in _OURS:
-        home, _, own = _OURS[name].rpartition(".")
+        home, _, _ = _OURS[name].rpartition(".")
         if home == module:  # it is not there where it should be: that is the error to tell
             return None
-        return getattr(imported(home), own) if home else imported(own)
+        return at(_OURS[name])
     return _OF_PYTHON.get(name)

@@ -17,7 +17,7 @@ ALIASES = {
     **{f"export.{name}": "export" for name in ("exported_program", "dynamic_shapes")},
     "export.graph_signature": "export.signature",
     "nn.attention.flex_attention": "torch_modules.flex_attention",
-    "profiler.profiler": "torch_modules.profiler",
+    "profiler.itt": "torch_modules.itt", "profiler.profiler": "torch_modules.profiler",
     "autograd.profiler": "torch_modules.profiler", "autograd.profiler_util": "torch_modules.profiler_events",
     "__config__": "torch_modules.config", "__future__": "torch_modules.future",
     "_jit_internal": "jit", "_six": "torch_modules.utils", "_utils": "torch_modules.utils",
@@ -106,6 +106,17 @@ PRIVATE = {
     )},
     "nn.init._calculate_correct_fan": "plugrad.plugins.inits._fans.fan",
     "nn.init._calculate_fan_in_and_fan_out": "plugrad.plugins.inits._fans.fans",
+    **{f"nn.functional.{name}": f"plugrad.torch_modules.functional_helpers.{name}" for name in (
+        "_canonical_mask", "_get_softmax_dim", "_in_projection", "_in_projection_packed", "_no_grad_embedding_renorm_",
+        "_none_or_dtype", "_verify_batch_size", "_verify_spatial_size",
+    )},
+    "nn.functional._mha_shape_check": "plugrad.plugins.ops.multi_head_attention.check_shapes",
+    "nn.functional._Reduction": "plugrad.torch_modules.reduction",
+    "nn.functional.grad": "plugrad.nn.grad",
+    **{f"nn.functional._{name}": f"plugrad.nn.functional.{name}" for name in (
+        "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
+        "threshold",
+    )},
     **{f"optim.optimizer.{name}": f"plugrad.torch_modules.optimizer_helpers.{name}" for name in (
         "ParamsT", "_capturable_doc", "_default_to_fused_or_foreach", "_device_dtype_check_for_fused",
         "_differentiable_doc", "_disable_dynamo_if_unsupported", "_dispatch_sqrt", "_foreach_doc",

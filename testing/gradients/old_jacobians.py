@@ -13,7 +13,7 @@ __all__ = ["get_analytical_jacobian", "get_numerical_jacobian", "get_numerical_j
 
 
 def _say_old(name, grad_out) -> None:
-    warnings.warn(f"{name} was part of PyTorch's private API: use gradcheck instead", FutureWarning, stacklevel=3)
+    warnings.warn(f"`{name}` was part of PyTorch's private API: use gradcheck instead", FutureWarning, stacklevel=3)
     if grad_out != 1.0:
         raise ValueError(f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0.")
 
