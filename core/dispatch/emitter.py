@@ -395,7 +395,7 @@ _n.seq = _tick()
         self.add(1, f"try:\n    {result}\nexcept Exception as _error:")
         self.add(2, f"_wrong = _op.wrong({values}, _error)\nif _wrong is None:\n    raise\nraise _wrong from None")
         if self.plan.out:
-            self.add(1, "return _r if out is None else _write_out(_op, _r, out)")
+            self.add(1, f"return _r if out is None else _write_out(_op, _r, out, values={values})")
         return self.text
 
     def look(self, name: str) -> str:

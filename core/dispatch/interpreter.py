@@ -53,7 +53,7 @@ def apply(op, values: tuple, out=None, inside=False):
         wrapped_result = finish(op, values, raw, ttype, result, result_dtype)
     if rare or mode.inference:
         inference.settle(op, values, wrapped_result)
-    return wrapped_result if out is None else write_out(op, wrapped_result, out)
+    return wrapped_result if out is None else write_out(op, wrapped_result, out, values=values)
 
 
 def check(op, values) -> None:

@@ -13,12 +13,12 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
     "autograd.rare.operands": "check_out_dtype check_outs narrow",
-    "autograd.rare.overlaps": "refuse_overlap store_overlapping",
+    "autograd.rare.overlaps": "check_out refuse_overlap store_overlapping",
     "registry.third_parties.op_records": "check_op", "autograd.rare.overwritten": "overwriting",
     "autograd.forward_ad.rules": "transposed", "autograd.graph.multi_grad": "other_walk",
     "autograd.rare.older_forms": "older_form", "autograd.graph.edges": "stand_in",
     "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "stale", "autograd.graph.calls": "call_node",
-    "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals check_out drop_tangents "
+    "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals drop_tangents "
     "follow_base follow_reshape follow_write lift_saved old_value",
     "autograd.rare.function_mistakes": "gradients_of_hook check_marked check_returned "
     "gradients_of_nested refuse_changed_gradient refuse_gradient the_vjp warn_of_old_style with_defaults",

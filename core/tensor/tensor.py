@@ -365,16 +365,16 @@ _RESIZED = (
 )
 
 
-def write_out(op, result, out, resized=True):
+def write_out(op, result, out, resized=True, values=()):
     """Put the result of an op into the tensor given as `out=`; return that.
 
-    `resized` warns of a new shape. For composites with an `out` of their own:
+    `resized` warns of a new shape; `values` may not share its memory. For composites with an `out` of their own:
     `return result if out is None else write_out(my_op, result, out)`. Raises TypeError for what is no tensor,
     RuntimeError for another device, a dtype that the result can't be cast to, and where a gradient is recorded.
     """
     if isinstance(out, (tuple, list)) and not isinstance(result, Tensor):
         rare.check_outs(op, result, out)
-        written = [write_out(op, r, o) for r, o in zip(result, out)]
+        written = [write_out(op, r, o, resized, values) for r, o in zip(result, out)]
         return tuple(written) if type(result) is tuple else type(result)(*written)
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
         wanted = "Tensor" if isinstance(result, Tensor) else "tuple of Tensors"
@@ -387,8 +387,8 @@ def write_out(op, result, out, resized=True):
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     inference.check_writable(out)
-    if levels:
-        rare.check_out(op, out)
+    if levels or values:
+        rare.check_out(op, values, out)
     if out.shape == result.shape:
         if not out._type.symbolic:
             check_memory(out._data)

@@ -1,10 +1,17 @@
-"""Writes into memory that overlaps itself, as that of expanded tensors: refused but for a few ops, as in PyTorch."""
+"""Writes into memory that overlaps itself, as that of expanded tensors, or the inputs: refused where PyTorch does."""
 
 from __future__ import annotations
 
+import importlib
+
+import numpy
+
+from plugrad import Tensor, nest
 from plugrad.autograd.graph import increment_version
 from plugrad.autograd.rare.reshaped import unlock
+from plugrad.dispatch.families import Elementwise
 from plugrad.errors import warn
+from plugrad.graph.modes import levels
 
 # Ops that PyTorch lets write there, and whether it warns of it.
 _ALLOWED = {
@@ -43,3 +50,39 @@ def store_overlapping(error, op, target, values, result):
     unlock(unlocked)
     unlocked[changed] = new[changed]
     return target
+
+
+# Ops whose `out=` must have nothing of the memory of their inputs, and those where it may only be all of it, as of
+# elementwise ones: what is written first would be read again.
+_APART = frozenset(
+    "cat cross gather index_add index_copy index_select kthvalue masked_select scatter scatter_add stack take".split()
+)
+_SHIFTED = frozenset(
+    "addmv cumprod cumsum div logcumsumexp max median min nan_to_num renorm sort topk where".split()
+)
+_SHARED = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def check_out(op, values, out) -> None:
+    """Raise if a call can't write `out`: NotImplementedError for tangents, RuntimeError for memory of its inputs."""
+    if levels:
+        importlib.import_module("plugrad.autograd.forward_ad.levels").check_out(op, out)
+    apart = not _APART.isdisjoint(op.names)
+    if apart or isinstance(op, Elementwise) or not _SHIFTED.isdisjoint(op.names):
+        for value in nest.leaves(values):
+            if isinstance(value, Tensor) and _share(value._data, out._data, apart):
+                raise RuntimeError(_SHARED)
+
+
+def _share(one, other, wholly: bool) -> bool:
+    """Whether two dense arrays share memory; being the same elements counts `wholly` only."""
+    arrays = type(one) is type(other) is numpy.ndarray and one.size and other.size
+    if not (arrays and one.flags.forc and other.flags.forc):
+        return False
+    (start, _), (begin, _) = one.__array_interface__["data"], other.__array_interface__["data"]
+    if start == begin and one.nbytes == other.nbytes:
+        return wholly
+    return start < begin + other.nbytes and begin < start + one.nbytes

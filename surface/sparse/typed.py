@@ -46,4 +46,5 @@ def _named(name):
     })  # fmt: skip
 
 
-globals().update({name: _named(name) for name in __all__})
+(BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor,
+ ShortTensor) = map(_named, __all__)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Private functions of `torch.nn.functional` that copies of PyTorch's attention and layers, in many packages, import."""
+"""Private functions of `torch.nn.functional` that copies of PyTorch's layers, in many packages, import."""
 
 from __future__ import annotations
 

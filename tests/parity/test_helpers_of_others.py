@@ -72,7 +72,8 @@ HELPERS = {
     "dtype": lambda T: [str(optimizer(T, "_get_scalar_dtype")(fused)) for fused in (None, True)],
     "scalar": lambda T: [optimizer(T, "_to_scalar")(one) for one in (0.5, T.tensor([2.5]))],
     "fused check": lambda T: optimizer(T, "_device_dtype_check_for_fused")(T.ones(1, dtype=T.int64)),
-    "packed": lambda T: functional(T, "_in_projection_packed")(T.ones(2, 1, 2), *[T.ones(3, 1, 2)] * 2, T.eye(6)[:, :2]),
+    "packed": lambda T: functional(T, "_in_projection_packed")(
+        T.ones(2, 1, 2), *[T.ones(3, 1, 2)] * 2, T.eye(6)[:, :2]),
     "packed with a bias": lambda T: functional(T, "_in_projection_packed")(
         *[T.ones(2, 1, 2)] * 3, T.eye(6)[:, 3:5], T.arange(6.0)),
     "apart": lambda T: functional(T, "_in_projection")(*[T.ones(1, 2)] * 3, *[T.eye(2)] * 3, b_k=T.ones(2)),
@@ -116,10 +117,7 @@ def test_an_optimizer_written_with_them(lib):
     use_grad, view_as_real = optimizer(lib, "_use_grad_for_differentiable"), optimizer(lib, "_view_as_real")
 
     class Plain(lib.optim.Optimizer):
-        f"""Descend.
-
-        {optimizer(lib, "_params_doc")} {optimizer(lib, "_foreach_doc")} {optimizer(lib, "_maximize_doc")}
-        """
+        __doc__ = "\n".join(optimizer(lib, f"_{name}_doc") for name in ("params", "foreach", "maximize"))
 
         def __init__(self, params: optimizer(lib, "ParamsT"), lr=0.5, differentiable=False):
             super().__init__(params, {"lr": lr, "differentiable": differentiable})

@@ -1,0 +1,71 @@
+"""`out=` that shares memory with the inputs: what PyTorch refuses, since it would read what it has written."""
+
+import pytest
+
+import plugrad
+
+torch = pytest.importorskip("torch")
+
+CALLS = {
+    name: (lambda name: lambda T, x, o: getattr(T, name)(x, out=o))(name)
+    for name in "abs acos exp floor neg nan_to_num sigmoid sqrt trunc logit sinc expm1 frac".split()
+} | {
+    name: (lambda name: lambda T, x, o: getattr(T, name)(x, x, out=o))(name)
+    for name in "add atan2 copysign div fmod hypot logaddexp maximum mul pow sub xlogy".split()
+} | {
+    "where": lambda T, x, o: T.where(x > 0, x, x, out=o),
+    "clamp": lambda T, x, o: T.clamp(x, 0, 1, out=o),
+    "lerp": lambda T, x, o: T.lerp(x, x, 0.5, out=o),
+    "addcmul": lambda T, x, o: T.addcmul(x, x, x, out=o),
+    "cumsum": lambda T, x, o: T.cumsum(x, 0, out=o),
+    "gather": lambda T, x, o: T.gather(x, 0, T.arange(5), out=o),
+    "index_select": lambda T, x, o: T.index_select(x, 0, T.arange(5), out=o),
+    "take": lambda T, x, o: T.take(x, T.arange(5), out=o),
+    "cat": lambda T, x, o: T.cat([x[:2], x[2:]], out=o),
+    "index_add": lambda T, x, o: T.index_add(x, 0, T.arange(5), x, out=o),
+    "scatter": lambda T, x, o: T.scatter(x, 0, T.arange(5), x, out=o),
+    "sort": lambda T, x, o: T.sort(x, out=(o, T.empty(5, dtype=T.int64)))[0],
+    "topk": lambda T, x, o: T.topk(x, 5, out=(o, T.empty(5, dtype=T.int64)))[0],
+    "sum": lambda T, x, o: T.sum(x.view(5, 1), 1, out=o),
+    "amax": lambda T, x, o: T.amax(x.view(5, 1), 1, out=o),
+    "logsumexp": lambda T, x, o: T.logsumexp(x.view(5, 1), 1, out=o),
+}  # fmt: skip
+PLACES = {
+    "all of it": lambda z: (z[:5], z[:5]),
+    "a part": lambda z: (z[:5], z[1:6]),
+    "a part, backwards": lambda z: (z[1:6], z[:5]),
+    "interleaved": lambda z: (z[0:9:2], z[1:10:2]),
+    "strided, all of it": lambda z: (z[0:9:2], z[0:9:2]),
+    "beside it": lambda z: (z[:5], z[5:10]),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", CALLS)
+def test_memory_of_inputs(name, place):
+    refused = []
+    for lib in (plugrad, torch):
+        memory = lib.arange(12.0) / 12
+        x, out = PLACES[place](memory)
+        try:
+            CALLS[name](lib, x, out)
+        except RuntimeError as error:
+            assert "memory" in str(error)
+            assert lib.equal(memory, lib.arange(12.0) / 12)
+            refused.append(True)
+        else:
+            refused.append(False)
+            if lib is plugrad:  # what is not refused is what it is in other memory
+                x, separate = PLACES[place](lib.arange(12.0) / 12)[0], lib.empty(5)
+                CALLS[name](lib, x, separate)
+                assert lib.allclose(out, separate, equal_nan=True)
+    assert refused[0] is refused[1]
+
+
+def test_what_is_read_and_written_apart_is_no_overlap():
+    memory = plugrad.arange(6.0).view(2, 3)
+    plugrad.add(memory[0], 1, out=memory[1])
+    assert memory.tolist() == [[0, 1, 2], [1, 2, 3]]
+    columns = plugrad.arange(6.0).view(3, 2).t()
+    plugrad.neg(columns, out=columns)
+    assert columns.tolist() == [[-0.0, -2, -4], [-1, -3, -5]]
