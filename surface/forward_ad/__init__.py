@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from plugrad import Tensor
 from plugrad.arguments import is_int
-from plugrad.autograd.forward_ad.levels import Level, follow_base, leaf_of, unwrapped, without_history
+from plugrad.autograd.forward_ad.levels import Level, check_out, follow_base, leaf_of, unwrapped, without_history
 from plugrad.autograd.forward_ad.rules import way
 from plugrad.graph.modes import ModeContext, mode
 
 __all__ = [
-    "Level", "UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "leaf_of", "make_dual",
-    "unpack_dual", "unwrapped", "way", "without_history",
+    "Level", "UnpackedDualTensor", "check_out", "dual_level", "enter_dual_level", "exit_dual_level", "leaf_of",
+    "make_dual", "unpack_dual", "unwrapped", "way", "without_history",
 ]  # fmt: skip
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy
 
 from plugrad import Tensor, nest
+from plugrad.autograd.forward_ad import check_out as check_tangents
 from plugrad.autograd.graph import increment_version
 from plugrad.autograd.rare.reshaped import unlock
 from plugrad.dispatch.families import Elementwise
 from plugrad.errors import warn
-from plugrad.graph.modes import levels
 
 # Ops that PyTorch lets write there, and whether it warns of it.
 _ALLOWED = {
@@ -68,8 +66,7 @@ _SHARED = (
 
 def check_out(op, values, out) -> None:
     """Raise if a call can't write `out`: NotImplementedError for tangents, RuntimeError for memory of its inputs."""
-    if levels:
-        importlib.import_module("plugrad.autograd.forward_ad.levels").check_out(op, out)
+    check_tangents(op, out)
     apart = not _APART.isdisjoint(op.names)
     if apart or isinstance(op, Elementwise) or not _SHIFTED.isdisjoint(op.names):
         for value in nest.leaves(values):

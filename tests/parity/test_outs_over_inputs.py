@@ -6,13 +6,20 @@ import plugrad
 
 torch = pytest.importorskip("torch")
 
+
+def of_one(name):
+    return lambda T, x, o: getattr(T, name)(x, out=o)
+
+
+def of_two(name):
+    return lambda T, x, o: getattr(T, name)(x, x, out=o)
+
+
+UNARY = "abs acos exp floor neg nan_to_num sigmoid sqrt trunc logit sinc expm1 frac".split()
+BINARY = "add atan2 copysign div fmod hypot logaddexp maximum mul pow sub xlogy".split()
 CALLS = {
-    name: (lambda name: lambda T, x, o: getattr(T, name)(x, out=o))(name)
-    for name in "abs acos exp floor neg nan_to_num sigmoid sqrt trunc logit sinc expm1 frac".split()
-} | {
-    name: (lambda name: lambda T, x, o: getattr(T, name)(x, x, out=o))(name)
-    for name in "add atan2 copysign div fmod hypot logaddexp maximum mul pow sub xlogy".split()
-} | {
+    **{name: of_one(name) for name in UNARY},
+    **{name: of_two(name) for name in BINARY},
     "where": lambda T, x, o: T.where(x > 0, x, x, out=o),
     "clamp": lambda T, x, o: T.clamp(x, 0, 1, out=o),
     "lerp": lambda T, x, o: T.lerp(x, x, 0.5, out=o),

@@ -29,6 +29,8 @@ PRIVATE = {
     "plugrad.autograd.rare.copied_views -> plugrad.tensor.views",
     "plugrad.autograd.rare.factories -> plugrad.tensor.layouts",
     "plugrad.autograd.rare.orders -> plugrad.tensor.tensor",
+    "plugrad.autograd.rare.overlaps -> plugrad.dispatch.families",
+    "plugrad.torch_modules.future -> plugrad.nn.conversion",
     "plugrad.subclasses.arrays -> plugrad.devices.device",
     "plugrad.subclasses.arrays -> plugrad.tensor.layouts",
     "plugrad.subclasses.arrays -> plugrad.tensor.overriding",
