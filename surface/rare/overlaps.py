@@ -67,19 +67,19 @@ _SHARED = (
 def check_out(op, values, out) -> None:
     """Raise if a call can't write `out`: NotImplementedError for tangents, RuntimeError for memory of its inputs."""
     check_tangents(op, out)
-    apart = not _APART.isdisjoint(op.names)
-    if apart or isinstance(op, Elementwise) or not _SHIFTED.isdisjoint(op.names):
-        for value in nest.leaves(values):
+    shifted = isinstance(op, Elementwise)
+    apart = not shifted and not _APART.isdisjoint(op.names)
+    if shifted or apart or not _SHIFTED.isdisjoint(op.names):
+        for value in nest.leaves(values) if apart else values:
             if isinstance(value, Tensor) and _share(value._data, out._data, apart):
                 raise RuntimeError(_SHARED)
 
 
 def _share(one, other, wholly: bool) -> bool:
     """Whether two dense arrays share memory; being the same elements counts `wholly` only."""
-    arrays = type(one) is type(other) is numpy.ndarray and one.size and other.size
-    if not (arrays and one.flags.forc and other.flags.forc):
+    if not type(one) is type(other) is numpy.ndarray or not numpy.may_share_memory(one, other):
         return False
-    (start, _), (begin, _) = one.__array_interface__["data"], other.__array_interface__["data"]
-    if start == begin and one.nbytes == other.nbytes:
-        return wholly
-    return start < begin + other.nbytes and begin < start + one.nbytes
+    if not (one.flags.forc and other.flags.forc):
+        return False
+    same = one.nbytes == other.nbytes and one.__array_interface__["data"] == other.__array_interface__["data"]
+    return wholly or not same
