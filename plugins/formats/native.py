@@ -61,7 +61,7 @@ def _names(tree, path):
             continue
         elif not isinstance(tree.get("items"), list):
             continue
-        elif tree["$"] in MAPPINGS:
+        elif tree["$"] in [*MAPPINGS]:
             items = [pair for pair in tree["items"] if isinstance(pair, list) and len(pair) == 2]
         else:
             items = enumerate(tree["items"])

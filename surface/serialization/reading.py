@@ -66,7 +66,7 @@ class Reader:
         if "$" not in tree:
             return {key: self.value(item) for key, item in tree.items()}
         tag = tree["$"]
-        if tag in MAPPINGS:
+        if type(tag) is str and tag in MAPPINGS:
             return self._mapping(MAPPINGS[tag](), tree)
         if tag == "tuple":
             return tuple([self.value(item) for item in field(tree, "items", list, HEADER)])
