@@ -429,8 +429,8 @@ def trapezoid(F, y, x=None, *, dx=None, dim=-1):
     """
     if x is not None and dx is not None:
         raise TypeError("trapezoid() takes either x or dx, not both")
-    if y.ndim and y.shape[dim] == 0:
-        return F.sum(y * 0.0, dim)
+    if y.ndim and y.shape[dim] == 0:  # nothing depends on it
+        return y.new_zeros([size for d, size in enumerate(y.shape) if d != axes(dim, y.ndim)])
     if x is None and "bool" not in str(y.dtype) and y.ndim:
         ends = F.select(y, dim, 0) + F.select(y, dim, -1)
         return (F.sum(y, dim) - ends / 2) * (1 if dx is None else dx)

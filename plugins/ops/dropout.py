@@ -17,7 +17,7 @@ SELU_FLOOR = -1.7580993408473766
 def dropout_mask(xp, input, shape, p, scale=1.0):
     """`scale` with probability 1 - p, else 0, in the dtype of `input`."""
     if _in_order(input, shape):
-        mask = coin_flips(xp, shape, 1 - p, None).astype(input.dtype)
+        mask = xp.asarray(coin_flips(xp, shape, 1 - p, None), input.dtype)  # which is no scalar, whose type would grow
     else:
         mask = empty_in_order(xp, input, input.dtype)  # in the order of the input, in which they are drawn, too
         inside = mask.transpose(sorted(range(mask.ndim), key=lambda d: -mask.strides[d]))

@@ -6,6 +6,7 @@ import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, native, op
 
 from ._checks import ordered_floats
+from ._memory_formats import empty_in_order
 
 
 def order_of(xp, input, dim, descending):
@@ -53,7 +54,17 @@ def sort(xp, input, dim=-1, descending=False, stable=False):
     order = order_of(xp, array, dim, descending)
     last = dim == array.ndim - 1
     values = _taken(xp, array, order) if last else xp.take_along_axis(array, order, dim)
-    return values.reshape(input.shape), order.astype("int64", copy=False).reshape(input.shape)
+    order = order.astype("int64", copy=False)
+    if not array.flags.c_contiguous:
+        values, order = _lie_as(xp, array, values), _lie_as(xp, array, order)
+    return values.reshape(input.shape), order.reshape(input.shape)
+
+
+def _lie_as(xp, input, result):
+    """Return the result in the order that `input` has in memory."""
+    ordered = empty_in_order(xp, input, result.dtype)
+    ordered[...] = result
+    return ordered
 
 
 def ordered_in_c(call, xp, input, k, dim, falling):

@@ -30,9 +30,9 @@ KNOWN = {
     "the result is row-major here, and transposed in PyTorch, where it is made dimension by dimension": (ALL, """
         ihfft2 ihfftn nonzero nonzero_rows unravel_index"""),
     "the result is row-major here, and has the order of the input in PyTorch": (STRIDED, """
-        argsort diagonal_scatter dropout1d dropout2d dropout3d
+        diagonal_scatter dropout1d dropout2d dropout3d
         explicit_feature_alpha_dropout feature_alpha_dropout feature_dropout fft2 fftn
-        functional_rrelu ifft2 ifftn index_put local_response_norm msort put sort"""),
+        functional_rrelu ifft2 ifftn index_put local_response_norm put"""),
     "of operands with different orders PyTorch follows the first, NumPy the one with more dimensions": (STRIDED, """
         addcdiv addcmul addr chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
         chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p

@@ -1,6 +1,6 @@
 """The kinds of difference that random programs may show: how they are entered, and asked about one that was seen.
 
-`program_listed` and `program_listed_saved` have the kinds. Each function says of a shrunk program and the difference
+`program_listed` and its neighbours have the kinds. Each function says of a shrunk program and the difference
 that it shows whether it is of one kind; the first line of its docstring is the reason why that kind is meant. Where the
 reason can be tested, the function runs the program again.
 """

@@ -1,6 +1,6 @@
 """Where plugrad differs from PyTorch on purpose, or PyTorch promises nothing: memory, views, hooks, errors.
 
-`program_listed_saved` has what concerns saved values.
+`program_listed_saved` has what concerns saved values, `program_listed_rounding` where rounding decides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 
-from support import program_listed_saved, program_listed_wider  # noqa: F401  their kinds
+from support import program_listed_rounding, program_listed_saved, program_listed_wider  # noqa: F401  their kinds
 from support.program_kinds import EITHER_FIRST, HISTORY, VIEW_REFUSED, after, kind, lenient, listed, matches, strict
 from support.program_runs import SEEN_OF_VARIABLES, Run, difference, held
 
@@ -282,6 +282,29 @@ def hooks_before_writes(program, found, oracle, subject, watch):
 
 
 @kind
+def transposed_in_place(program, found, oracle, subject, watch):
+    """PyTorch forgets what was transposed in place of a view with a function of its own, when its base is written.
+
+    Its node is one of another shape, so that its gradient can't be asked for.
+    """
+    if not matches(r"\.(t|transpose|swapaxes|swapdims|squeeze|unsqueeze)_\(", program):
+        return False
+    if lenient(found, "invalid gradient at index"):
+        return any(_of_other_shape(t) for t in _tensors_after(program[:-1], oracle))
+    return found.kind in ("grad_fn", "strides") and any(_of_other_shape(t) for t in _tensors_after(program, oracle))
+
+
+def _tensors_after(program, library) -> list:
+    with after(program, library) as run:
+        return [t for t in run.tensors().values() if held(t) and t.grad_fn is not None]
+
+
+def _of_other_shape(tensor) -> bool:
+    """Whether the node of a tensor of PyTorch's is one of a tensor of another shape."""
+    return tuple(tensor.grad_fn._input_metadata[tensor.output_nr].shape) != tuple(tensor.shape)
+
+
+@kind
 def detached_in_place(program, found, oracle, subject, watch):
     """What was saved of a tensor that was detached in place is there still; PyTorch refuses to use it."""
     return lenient(found, "Trying to use a saved tensor that has been detached in-place")
@@ -302,8 +325,11 @@ def formulas_not_reached(program, found, oracle, subject, watch):
 
     The difference goes when what has no formula is detached.
     """
-    if lenient(found, "derivative for aten::floor_divide") and matches(r"inputs=|autograd\.grad\(", program[-1:]):
-        return True  # of what is asked for itself nothing further is
+    if re.search(r"derivative for aten::\w+ is not", found.message) and lenient(found, ""):
+        with after(program[:-1], oracle) as run:  # of what is asked for itself nothing further is
+            asked = [run.tensors().get(name) for name in re.findall(r"v\d+", program[-1])]
+        if any(type(getattr(t, "grad_fn", None)).__name__ == "NotImplemented" for t in asked):
+            return matches(r"inputs=|autograd\.grad\(", program[-1:])
     if not lenient(found, "the derivative for '"):
         return False
     apart = [re.sub(r"^(v\d+ = )(.*zeta.*)$", r"\1(\2).detach()", statement) for statement in program]

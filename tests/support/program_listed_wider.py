@@ -194,36 +194,6 @@ def views_that_are_saved(program, found, oracle, subject, watch):
     return difference(plain, oracle, subject, watch) is None
 
 
-@kind
-def magnified_rounding(program, found, oracle, subject, watch):
-    """What a program makes of the last bits of single precision is not said.
-
-    The difference goes in double precision, and is no greater than what PyTorch itself loses by single precision.
-    """
-    if found.kind not in ("values", "grad.values") or not matches(r"T\.float32", program):
-        return False
-    double = [statement.replace("T.float32", "T.float64") for statement in program]
-    if not np.isfinite(found.actual).all() or difference(double, oracle, subject, watch) is not None:
-        return False
-    with after(double, oracle) as run:
-        tensor = run.tensors()[found.name]
-        exact = values_of(tensor.grad if found.kind == "grad.values" else tensor)
-    return np.abs(found.expected - found.actual).max() <= 10 * np.abs(found.expected - exact).max()
-
-
-@kind
-def kinks_met_by_rounding(program, found, oracle, subject, watch):
-    """The slope of the absolute value of what is zero but for rounding is not said.
-
-    The difference goes when it is rounded to nine digits first.
-    """
-    whole = rf"((?:T\.fft\.\w+{BALANCED}|v\d+))\.abs\(\)"
-    laplace = r"(distributions\.Laplace\()(v\d+)(.*\.log_prob\()(v\d+)(\))"  # which has the difference's
-    if not found.kind.endswith("values") or not matches(rf"{whole}|{laplace}", program):
-        return False
-    rounded = [re.sub(whole, r"rounded(\1).abs()", statement) for statement in program]
-    rounded = [re.sub(laplace, r"\1rounded(\2)\3rounded(\4)\5", statement) for statement in rounded]
-    return difference(rounded, oracle, subject, watch) is None
 
 
 @kind
@@ -298,16 +268,3 @@ def overwritten_forward(program, found, oracle, subject, watch):
     """Some of PyTorch's forward derivatives overwrite what they saved; the program writes nothing itself."""
     written = matches(r"[a-z]_\(|\] [-+*/]?= | [-+*/]= |out=|inplace|AddOne|Dirty", program)
     return lenient(found, "modified by an inplace operation") and matches("dual_level", program) and not written
-
-
-@kind
-def quotients_of_rounding(program, found, oracle, subject, watch):
-    """What comes of dividing by what is zero but for rounding is not said.
-
-    The difference goes when the divisor is rounded to nine digits first.
-    """
-    divided = r" / (v\d+)"
-    if not found.kind.endswith("values") or not matches(divided, program):
-        return False
-    rounded = [re.sub(divided, r" / rounded(\1)", statement) for statement in program]
-    return difference(rounded, oracle, subject, watch) is None

@@ -299,6 +299,10 @@ def rounded(z):
     return T.view_as_complex(exact) if z.is_complex() else exact
 
 
+def positive(z):
+    return T.where(z.detach() > 1e-9, z, z.detach())
+
+
 def saved(thing):
     file = io.BytesIO()
     T.save(thing, file)

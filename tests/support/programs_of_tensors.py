@@ -402,4 +402,21 @@ PROGRAMS = {
             a.add_(1)
         a.fill_(4)
     """,
+    "dropout of one number of bfloat16 is of bfloat16": """
+        x = T.tensor(3.0, dtype=T.bfloat16, requires_grad=True)
+        y = T.manual_seed(7) and T.nn.functional.dropout(x)
+        y.backward()
+    """,
+    "an integral over nothing depends on nothing": """
+        x = T.zeros((2, 0), requires_grad=True)
+        y = T.trapezoid(x)
+        z = T.trapezoid(x.int(), T.ones(0))
+    """,
+    "what is sorted lies in memory as before": """
+        x = T.tensor([[3.0, 1.0, 2.0], [0.5, 4.0, -1.0]])
+        y = x.T
+        z, w = y.sort(0)
+        v = z.as_strided((6,), (1,))
+        u = T.argsort(y, -1).as_strided((6,), (1,))
+    """,
 }
