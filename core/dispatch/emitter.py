@@ -23,11 +23,10 @@ class NodeMakers(dict):
         self.plan = plan
 
     def __missing__(self, mask):
-        op = self.plan.op
-        maker = self[mask] = source.compile_function(
-            Writer(self.plan).node_maker(mask), "make_node", f"node of {op.qualname}, inputs {mask:b}",
-            globals_of(op, **{f"node{mask}": op.node(mask, real=True)}),
-        )  # fmt: skip
+        op, writer = self.plan.op, Writer(self.plan)
+        text, label = writer.node_maker(mask), f"node of {op.qualname}, inputs {mask:b}"
+        names = globals_of(op, **{f"node{key}": cls for key, cls in writer.nodes.items()})
+        maker = self[mask] = source.compile_function(text, "make_node", label, names)
         return maker
 
 
@@ -322,12 +321,18 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         same = self.fit_conditions(cls, wanted)
         if same is not None:
             fits = f"None if {' and '.join(same)} else {fits}" if same else "None"
-        fresh = f"_new(_node{mask})"
-        if op.name_node is not None:
-            fresh = f"_new(_op.node({mask}, (), False, _op.name_node({', '.join(op.parameters)})))"
+        fresh = f"_node{mask}"
+        for name, given in op.node_names.items():
+            self.nodes[f"{mask}_{name}"] = op.node(mask, name=name, real=not plan.view)
+            for a in plan.arguments:  # what has a gradient is a tensor, a number is one of these two
+                unless = f"{a.name} is not None and type({a.name}) is not float and type({a.name}) is not int"
+                given = given.replace(f"isinstance({a.name}, Tensor)", "True" if a in wanted else f"({unless})")
+            fresh = f"_node{mask}_{name} if {given} else {fresh}"
+        if op.name_node is not None and not op.node_names:
+            fresh = f"_op.node({mask}, (), False, _op.name_node({', '.join(op.parameters)}))"
         saved = "".join(self.saved(name) + ", " for name in cls.saves)
         return f"""\
-_n = {fresh}
+_n = _new({fresh})
 _n.edges = {edges}
 _n.saved = ({saved})
 _n.fit = {fits}

@@ -143,11 +143,13 @@ class Op:
         self.inplace = self.default_inplace if inplace is None else inplace
         own_name = "".join([part[:1].upper() + part[1:] for part in self.name.split("_")]) + "Backward0"
         self.node_name = node if isinstance(node, str) else own_name
-        self.name_node = node if callable(node) else None  # PyTorch names some nodes after the arguments
+        # PyTorch names some nodes after the arguments: by a function of these, or {another name: the condition for it}.
+        self.node_names = node if isinstance(node, dict) else {}
+        self.name_node = node if callable(node) else self._chosen_name() if self.node_names else None
         self.undifferentiable = vjp is None
         if vjp is not None and vjp is not source.MISSING:
             raise TypeError(f"op {self.name!r}: vjp= can only be None (no gradient); declare one by @{self.name}.vjp")
-        self._fields, self._returns = returns, None
+        self._fields = returns
         self.variadic = variadic
         self.sequence = sequence  # whether the first parameter is a list of tensors
         if not self.has_out:
@@ -161,11 +163,9 @@ class Op:
         self.formulas: list[Formula] = []
         self.jvps: list[Formula] = []
         self.batched = None  # the rule for batches
-        self.onnx_form = None
-        self.write_function = None
+        self.onnx_form = self.write_function = None
         self.meta_function = None if like is None else _rule_like(self, like)
-        self.sample_function = self.error_function = None
-        self.provider = None
+        self.sample_function = self.error_function = self.provider = None
         self.qualname = self.name  # "namespace.name" for a third party's op
         self.trusted = False  # our own ops: their gradients' shapes are proved by tests, not checked at every call
         self.module = function.__module__ or ""  # code that is run without a module has none
@@ -174,10 +174,10 @@ class Op:
 
     def reset(self) -> None:
         """Forget what was derived from the record."""
-        self._function = self._in_place = self._binder = self._plan = None
+        self._function = self._in_place = None
         self._nodes: dict = {}
         self.fast, self.writable = FastKernels(self), FastWrites(self)
-        for derived in ("known_kinds", "guards", "called"):
+        for derived in ("known_kinds", "guards", "called", "plan", "bind"):
             self.__dict__.pop(derived, None)
 
     # ------------------------------------------------------------------------------------------ declaration
@@ -313,12 +313,10 @@ class Op:
         served = {name for formula in self.formulas for name in formula.inputs}
         return tuple(name for name in self.parameters if name in served)
 
-    @property
+    @functools.cached_property
     def returns(self):
         """The named tuple class of the results, made at first use; None if there is one."""
-        if self._returns is None and self._fields is not None:
-            self._returns = source.named_tuple(self.name, self._fields)
-        return self._returns
+        return None if self._fields is None else source.named_tuple(self.name, self._fields)
 
     @functools.cached_property
     def known_kinds(self) -> dict:
@@ -343,14 +341,12 @@ class Op:
         """Call the op itself, whoever has its public names: `record(x)`."""
         return self.function(*args, **kwargs)
 
-    @property
+    @functools.cached_property
     def plan(self) -> CallPlan:
         """How calls of the op go."""
-        if self._plan is None:
-            self._plan = CallPlan(self)
-        return self._plan
+        return CallPlan(self)
 
-    @property
+    @property  # not cached by functools: its lock would be held while what the function needs is imported
     def function(self):
         """The public function, generated at first use."""
         if self._function is None:
@@ -401,11 +397,10 @@ class Op:
         """Return the method that an operator such as `1 - x` calls; None for functions."""
         return None
 
-    def bind(self, args, kwargs) -> tuple:
-        """Return the arguments of a call as one tuple in the order of `parameters`."""
-        if self._binder is None:
-            self._binder = functions.binder(self)
-        return self._binder(*args, **kwargs)
+    @functools.cached_property
+    def bind(self):
+        """A function with the op's signature that returns the arguments as one tuple, in the order of `parameters`."""
+        return functions.binder(self)
 
     def changed(self) -> None:
         """Forget what was generated from the record, after a kernel was added."""
@@ -490,13 +485,17 @@ class Op:
 
     # ------------------------------------------------------------------------------------------ nodes
 
+    def _chosen_name(self):
+        """Return the function of the arguments that says the node's name by the conditions for each."""
+        text = repr(self.node_name)
+        for name, given in self.node_names.items():
+            text = f"{name!r} if {given} else {text}"
+        return eval(f"lambda {', '.join(self.parameters)}: {text}", {"Tensor": interpreter.Tensor})
+
     def node(self, mask: int, sequences=(), multiple=False, name: str | None = None, real=False):
         """Return the Node class for a set of inputs that require grad, a bit for each."""
         key = (mask, sequences, multiple, name, real)
-        cls = self._nodes.get(key)
-        if cls is None:
-            cls = self._nodes[key] = node_class(self, *key)
-        return cls
+        return self._nodes.get(key) or self._nodes.setdefault(key, node_class(self, *key))
 
 
 def _not_a_kernel(function, code) -> str:
@@ -511,8 +510,4 @@ def _rule_like(op, parameter):
     if parameter not in op.positional:
         raise TypeError(f"op {op.name!r}: like={parameter!r} must be one of {', '.join(op.positional)}")
     place = op.positional.index(parameter)
-
-    def rule(*values, **keywords):
-        return values[place].shape, values[place].dtype
-
-    return rule
+    return lambda *values, **keywords: (values[place].shape, values[place].dtype)

@@ -156,42 +156,42 @@ l1_loss.samples(pair_samples)
 # ---------------------------------------------------------------- in between
 
 
-@op(at=(), node="HuberLossBackward0")
-def huber(xp, input, target, reduction, delta, scale):
-    """`scale` times Huber's function of the differences, reduced."""
+@op(at=(), node={"HuberLossBackward0": "not smooth", "SmoothL1LossBackward0": "smooth"})
+def huber(xp, input, target, reduction, delta, smooth):
+    """Huber's function of the differences, reduced; `smooth` divides it by `delta`."""
     refuse_integers("huber_cpu", input)
     difference = xp.subtract(input, target)
     # With c the difference clipped to +-delta, c * (d - c / 2) is d^2 / 2 inside and delta * (|d| - delta / 2) outside.
     clipped = xp.minimum(xp.maximum(difference, -delta), delta)
     values = clipped * (difference - clipped * 0.5)
-    return reduced(xp, values if scale == 1 else values * scale, reduction, input.dtype)
+    return reduced(xp, values * (1 / delta) if smooth else values, reduction, input.dtype)
 
 
 @huber.kernel("cpu")
 @native("huber", otherwise=huber)
-def huber_in_c(call, xp, input, target, reduction, delta, scale):
-    values = call(input, target, delta, scale) if input.shape == target.shape else NotImplemented
+def huber_in_c(call, xp, input, target, reduction, delta, smooth):
+    values = call(input, target, delta, 1 / delta if smooth else 1.0) if input.shape == target.shape else NotImplemented
     return values if values is NotImplemented else reduced(xp, values, reduction, input.dtype)
 
 
 @huber.vjp("input")
-def huber_vjp_input(F, g, input, target, reduction, delta, scale):
-    return F.clamp(input - target, -delta, delta) * (each(g, reduction, input.shape) * scale)
+def huber_vjp_input(F, g, input, target, reduction, delta, smooth):
+    return F.clamp(input - target, -delta, delta) * (each(g, reduction, input.shape) * (1 / delta if smooth else 1.0))
 
 
 @huber.vjp("target")
-def huber_vjp_target(F, g, input, target, reduction, delta, scale):
-    return F.clamp(target - input, -delta, delta) * (each(g, reduction, input.shape) * scale)
+def huber_vjp_target(F, g, input, target, reduction, delta, smooth):
+    return F.clamp(target - input, -delta, delta) * (each(g, reduction, input.shape) * (1 / delta if smooth else 1.0))
 
 
 @huber.meta
-def huber_meta(input, target, reduction, delta, scale):
+def huber_meta(input, target, reduction, delta, smooth):
     return reduced_shape(input.shape, reduction), input.dtype
 
 
 @huber.samples
 def huber_samples(make):
-    yield make(3, 4), make(3, 4), "mean", 0.7, 1.0
+    yield make(3, 4), make(3, 4), "mean", 0.7, False
 
 
 @loss(module="HuberLoss")
@@ -221,8 +221,8 @@ def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
         input, target = paired(F, input, target)
         input, target = input.to(dtype), target.to(dtype)
     if weight is not None:
-        return _weighted(F, F.huber(input, target, "none", delta, 1.0), weight, reduction, False)
-    return F.huber(input, target, reduction, delta, 1.0)
+        return _weighted(F, F.huber(input, target, "none", delta, False), weight, reduction, False)
+    return F.huber(input, target, reduction, delta, False)
 
 
 @loss(module="SmoothL1Loss")
@@ -251,7 +251,7 @@ def smooth_l1_loss(F, input, target, size_average=None, reduce=None, reduction="
         input, target = paired(F, input, target)
     if beta == 0:
         return F.l1(input, target, reduction)
-    return F.huber(input, target, reduction, beta, 1 / beta)
+    return F.huber(input, target, reduction, beta, True)
 
 
 huber_loss.samples(pair_samples)

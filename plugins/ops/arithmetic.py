@@ -276,7 +276,10 @@ def _one_dtype(input, end, weight):
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: the weight is complex")
 
 
-@elementwise(tensors=("input", "end", "weight"), kinds={"end": "tensor"}, meet=_one_dtype, exact=("weight",))
+@elementwise(
+    tensors=("input", "end", "weight"), kinds={"end": "tensor"}, meet=_one_dtype, exact=("weight",),
+    node={"LerpBackward1": "isinstance(weight, Tensor)"},
+)  # fmt: skip
 def lerp(xp, input, end, weight):
     """Linear interpolation `input + weight * (end - input)`.
 

@@ -190,7 +190,7 @@ def div_trunc_vjp(F, g, input, other):
     return F.zeros_like(g), F.zeros_like(g)
 
 
-@binary(numbers="both")
+@binary(numbers="both", node={"RemainderBackward1": "isinstance(other, Tensor)"})
 def remainder(xp, input, other):
     """Remainder of the division rounded downwards: the sign is that of `other`.
 
@@ -224,7 +224,7 @@ def remainder_vjp_other(F, g, input, other):
     return -g * F.div_floor(input, other)
 
 
-@binary()
+@binary(node={"FmodBackward1": "isinstance(other, Tensor)"})
 def fmod(xp, input, other):
     """Remainder of the division rounded towards zero: the sign is that of `input`.
 

@@ -190,7 +190,10 @@ def log1p_vjp(F, g, input):
     return g / (conj(F, input) + 1)
 
 
-@binary(promote="float", aliases=("special.xlogy",), complex=False, numbers="both")
+@binary(
+    promote="float", aliases=("special.xlogy",), complex=False, numbers="both",
+    node={"XlogyBackward2": "not isinstance(other, Tensor)", "XlogyBackward1": "not isinstance(input, Tensor)"},
+)  # fmt: skip
 def xlogy(xp, input, other):
     """`input * log(other)`, zero where `input` is zero.
 
@@ -219,7 +222,12 @@ def xlogy_samples(make):
 
 @binary(
     promote="float", at=("special.xlog1py",), inplace=False,
-    node="SpecialXlog1PyBackward0", complex=False, numbers="both",
+    complex=False, numbers="both",
+    node={
+        "SpecialXlog1PyBackward0": "True",  # its own name would end in Xlog1py
+        "SpecialXlog1PyBackward2": "not isinstance(other, Tensor)",
+        "SpecialXlog1PyBackward1": "not isinstance(input, Tensor)",
+    },
 )
 def xlog1py(xp, input, other):
     """`input * log1p(other)`, zero where `input` is zero.

@@ -74,7 +74,10 @@ def rsqrt_vjp(F, g, y):
     return g * (conj(F, y * y * y) * -0.5)
 
 
-@binary(numbers="both", autocast={"cuda": "float32"}, wraps=None, fits=("exponent",))
+@binary(
+    numbers="both", autocast={"cuda": "float32"}, wraps=None, fits=("exponent",),
+    node={"PowBackward1": "isinstance(exponent, Tensor)", "PowBackward2": "not isinstance(input, Tensor)"},
+)  # fmt: skip
 def pow(xp, input, exponent):
     """Each element of `input` raised to a power.
 

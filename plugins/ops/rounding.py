@@ -87,7 +87,7 @@ def frac_vjp(F, g):
     return g
 
 
-@unary(promote="same", aliases=("special.round",))
+@unary(promote="same", aliases=("special.round",), node={"RoundBackward1": "decimals"})
 def round(xp, input, *, decimals=0):
     """Each element rounded to the nearest number of so many decimals.
 
@@ -180,7 +180,7 @@ def signbit(xp, input):
     return xp.signbit(input) if input.dtype.kind == "f" else xp.less(input, 0)
 
 
-@binary(promote="float", complex=False)
+@binary(promote="float", complex=False, node={"CopysignBackward1": "not isinstance(other, Tensor)"})
 def copysign(xp, input, other):
     """Magnitude of `input` with the sign of `other`.
 

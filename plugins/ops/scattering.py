@@ -114,7 +114,10 @@ def corner(index, src):
     return src[tuple([slice(n) for n in index.shape])] if src.shape != index.shape else src
 
 
-@op(inplace=True, like="input", kinds={"src": "tensor|number?", "value": "number?"})
+@op(
+    inplace=True, like="input", kinds={"src": "tensor|number?", "value": "number?"},
+    node={"ScatterBackward1": "value is not None or not isinstance(src, Tensor)"},
+)  # fmt: skip
 def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     """A copy of `input` with `src` at the places that `index` names along `dim`.
 

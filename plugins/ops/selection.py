@@ -20,7 +20,10 @@ def _refuse_clamp(name, *values):
             raise NotImplementedError(f"{name} is not supported for complex types")
 
 
-@elementwise(tensors=("input", "min", "max"), inplace=True, aliases=("clip",), wraps=False, fits=("min", "max"))
+@elementwise(
+    tensors=("input", "min", "max"), inplace=True, aliases=("clip",), wraps=False, fits=("min", "max"),
+    node={"ClampBackward1": "not (isinstance(min, Tensor) or isinstance(max, Tensor))"},
+)  # fmt: skip
 def clamp(xp, input, min=None, max=None):
     """Each element limited to a range; where `min` exceeds `max`, it is `max`.
 
@@ -83,7 +86,7 @@ def clamp_samples(make):
     yield make.args(make(3, 4), min=make(3, 1), max=make(4))
 
 
-@binary(wraps=False, fits=("min",))
+@binary(wraps=False, fits=("min",), node={"ClampMinBackward1": "isinstance(min, Tensor)"})
 def clamp_min(xp, input, min):
     """Each element raised to at least `min`.
 
@@ -105,7 +108,7 @@ def clamp_min_vjp_min(F, g, input, min):
     return F.where(input < min, g, 0.0)
 
 
-@binary(wraps=False, fits=("max",))
+@binary(wraps=False, fits=("max",), node={"ClampMaxBackward1": "isinstance(max, Tensor)"})
 def clamp_max(xp, input, max):
     """Each element lowered to at most `max`.
 

@@ -178,7 +178,10 @@ def index_copy_samples(make):
     yield make.args(make(4, 3), 1, make.ints(1, low=0, high=3), make(4, 1))
 
 
-@op(inplace=True, like="input", kinds={"value": "tensor|number"})
+@op(
+    inplace=True, like="input", kinds={"value": "tensor|number"},
+    node={"IndexFillBackward1": "isinstance(value, Tensor)"},
+)  # fmt: skip
 def index_fill(xp, input, dim, index, value):
     """A copy of `input` with `value` in the slices named by `index`.
 

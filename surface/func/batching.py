@@ -302,7 +302,7 @@ def _reduce(op, args, kwargs, size):
     """Run a reduction over the dimensions of a slice."""
     if kwargs.get("out") is not None:
         return None
-    values = dict(zip(op.parameters, op.bind(args, kwargs)))
+    values = dict(zip(op.parameters, op.bind(*args, **kwargs)))
     input, dim = args[0], values.get("dim")
     if "dim" not in values or (dim is not None and input.ndim == 1):
         return None
@@ -360,7 +360,7 @@ def _declared(func, args, kwargs, dims, size, randomness):
     op = _record(func)
     if op is None or op.batched is None or len(dims) != len(args):
         return None
-    values = op.bind(args, kwargs)
+    values = op.bind(*args, **kwargs)
     in_dims = (*dims, *[None] * (len(values) - len(args)))
     count = len(op.positional)
     keywords = dict(zip(op.keyword_only, values[count:]))

@@ -104,7 +104,7 @@ class Run:
         for traced, where, written in zip(recorder.calls, recorder.places, recorder.written):
             op, given = traced.op, traced.kwargs
             needed = dict.fromkeys([name for name in op.keyword_only if name not in op.defaults])  # dtypes of factories
-            values = op.bind(tuple(traced.args), needed | {name: given[name] for name in given if name in op.index})
+            values = op.bind(*traced.args, **(needed | {name: given[name] for name in given if name in op.index}))
             self.calls.append(Call(traced.op, traced.name, values, traced.results, where, written))
 
 
