@@ -190,7 +190,7 @@ BRINGS = {
         "argmax argmin max min",
     ),
     "plugrad.plugins.ops.factorizations": (
-        "cholesky geqrf linalg_cholesky linalg_cholesky_ex linalg_householder_product linalg_qr qr",
+        "cholesky geqrf linalg_cholesky linalg_cholesky_ex linalg_householder_product linalg_qr orgqr qr",
         "Tensor.cholesky Tensor.geqrf Tensor.orgqr Tensor.qr cholesky geqrf linalg.cholesky linalg.cholesky_ex "
         "linalg.householder_product linalg.qr orgqr qr",
     ),
@@ -263,8 +263,8 @@ BRINGS = {
         "Tensor.pinverse linalg.lstsq linalg.pinv pinverse",
     ),
     "plugrad.plugins.ops.linalg": (
-        "adjugate cross linalg_cross linalg_det linalg_diagonal linalg_matrix_exp linalg_matrix_power linalg_slogdet "
-        "linalg_vander linalg_vecdot logdet slogdet vander",
+        "adjugate cross det linalg_cross linalg_det linalg_diagonal linalg_matrix_exp linalg_matrix_power "
+        "linalg_slogdet linalg_vander linalg_vecdot logdet slogdet vander",
         "Tensor.cross Tensor.det Tensor.logdet Tensor.matrix_exp Tensor.matrix_power Tensor.slogdet cross det "
         "linalg.cross linalg.det linalg.diagonal linalg.matrix_exp linalg.matrix_power linalg.slogdet linalg.vander "
         "linalg.vecdot logdet matrix_exp matrix_power slogdet vander",
@@ -440,7 +440,7 @@ BRINGS = {
         "special.softmax",
     ),
     "plugrad.plugins.ops.solvers": (
-        "cholesky_inverse cholesky_solve linalg_inv linalg_inv_ex linalg_solve linalg_solve_ex "
+        "cholesky_inverse cholesky_solve inverse linalg_inv linalg_inv_ex linalg_solve linalg_solve_ex "
         "linalg_solve_triangular linalg_tensorinv linalg_tensorsolve solve_matrices triangular_matrices "
         "triangular_solve",
         "Tensor.cholesky_inverse Tensor.cholesky_solve Tensor.inverse Tensor.triangular_solve cholesky_inverse "
@@ -503,7 +503,7 @@ BRINGS = {
     ),
     "plugrad.plugins.ops.views": (
         "adjoint diagonal diagonal_in_zeros movedim narrow permute put_in_zeros select sliding_windows "
-        "sliding_windows_sum t transpose",
+        "sliding_windows_sum swapaxes t transpose",
         "Tensor.adjoint Tensor.diagonal Tensor.moveaxis Tensor.movedim Tensor.narrow Tensor.permute Tensor.select "
         "Tensor.swapaxes Tensor.swapdims Tensor.t Tensor.transpose Tensor.unfold adjoint diagonal moveaxis movedim "
         "narrow permute select swapaxes swapdims t transpose",

@@ -112,7 +112,7 @@ linalg_cholesky_ex.samples(_definite_samples)
 
 
 @op(at=("linalg.cholesky",), node="LinalgCholeskyExBackward0", autocast={"cpu": "float32"})
-def linalg_cholesky(xp, A, *, upper=False):
+def linalg_cholesky(xp, input, *, upper=False):
     """Lower triangular L with `A = L @ L^H` for positive definite A.
 
     With `upper` its conjugate transpose.
@@ -124,7 +124,7 @@ def linalg_cholesky(xp, A, *, upper=False):
     tensor([[2., 0.],
             [0., 3.]])
     """
-    return _checked_cholesky(xp, "linalg.cholesky", A, upper)
+    return _checked_cholesky(xp, "linalg.cholesky", input, upper)
 
 
 def _checked_cholesky(xp, name, A, upper):
@@ -159,9 +159,9 @@ del _op
 
 
 @linalg_cholesky.meta
-def linalg_cholesky_meta(A, *, upper=False):
-    check_square("linalg.cholesky", A)
-    return A.shape, A.dtype
+def linalg_cholesky_meta(input, *, upper=False):
+    check_square("linalg.cholesky", input)
+    return input.shape, input.dtype
 
 
 @cholesky.meta
@@ -286,7 +286,7 @@ def geqrf_samples(make):
     yield make(4, 3, requires_grad=False)
 
 
-@composite(at=("linalg.householder_product", "orgqr", "Tensor.orgqr"), autocast={"cpu": "float32"})
+@composite(at=("linalg.householder_product",), autocast={"cpu": "float32"})
 def linalg_householder_product(F, input, tau, *, out=None):
     """First columns of a product of Householder reflections, as `geqrf` packs them.
 
@@ -324,7 +324,20 @@ def linalg_householder_product(F, input, tau, *, out=None):
     return result if out is None else write_out(linalg_householder_product, result, out)
 
 
+@composite(at=("orgqr", "Tensor.orgqr"))
+def orgqr(F, input, input2, *, out=None):
+    """First columns of a product of Householder reflections, `linalg.householder_product`.
+
+    >>> import plugrad as torch
+    >>> torch.orgqr(torch.eye(2), torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return F.linalg_householder_product(input, input2, out=out)
+
+
 @linalg_householder_product.samples
+@orgqr.samples
 def linalg_householder_product_samples(make):
     yield make(4, 3), make(3, low=0.5, high=1.5)
 

@@ -36,7 +36,7 @@ def _check_pivots(name, pivots, n):
 
 
 @op(at=("linalg.ldl_factor_ex",), returns="LD pivots info", vjp=None)
-def linalg_ldl_factor_ex(xp, A, *, hermitian=False, check_errors=False):
+def linalg_ldl_factor_ex(xp, input, *, hermitian=False, check_errors=False):
     """Packed LDL factors, row swaps, and which matrices are singular.
 
     A named tuple (LD, pivots, info), as LAPACK packs them; without gradients, as in PyTorch.
@@ -45,14 +45,14 @@ def linalg_ldl_factor_ex(xp, A, *, hermitian=False, check_errors=False):
     >>> torch.linalg.ldl_factor_ex(torch.eye(2)).info
     tensor(0, dtype=torch.int32)
     """
-    check_square("torch.linalg.ldl_factor_ex", A)
-    batch, n = A.shape[:-2], A.shape[-1]
-    factors, pivots = xp.zeros(A.shape, A.dtype), xp.zeros((*batch, n), "int32")
+    check_square("torch.linalg.ldl_factor_ex", input)
+    batch, n = input.shape[:-2], input.shape[-1]
+    factors, pivots = xp.zeros(input.shape, input.dtype), xp.zeros((*batch, n), "int32")
     info = xp.zeros(batch, "int32")
     if n:
-        factorize = _lapack(xp, "trf", A.dtype, hermitian)
+        factorize = _lapack(xp, "trf", input.dtype, hermitian)
         for place in xp.ndindex(*batch):
-            packed, swaps, number = factorize(A[place], lower=1)
+            packed, swaps, number = factorize(input[place], lower=1)
             factors[place], pivots[place], info[place] = xp.tril(packed), swaps, number
     if check_errors and info.any():
         raise _first_bad("torch.linalg.ldl_factor_ex", info)
@@ -60,9 +60,9 @@ def linalg_ldl_factor_ex(xp, A, *, hermitian=False, check_errors=False):
 
 
 @linalg_ldl_factor_ex.meta
-def linalg_ldl_factor_ex_meta(A, *, hermitian=False, check_errors=False):
-    check_square("torch.linalg.ldl_factor_ex", A)
-    return [(A.shape, A.dtype), (A.shape[:-1], "int32"), (A.shape[:-2], "int32")]
+def linalg_ldl_factor_ex_meta(input, *, hermitian=False, check_errors=False):
+    check_square("torch.linalg.ldl_factor_ex", input)
+    return [(input.shape, input.dtype), (input.shape[:-1], "int32"), (input.shape[:-2], "int32")]
 
 
 @linalg_ldl_factor_ex.samples
@@ -72,7 +72,7 @@ def linalg_ldl_factor_ex_samples(make):
 
 
 @composite(at=("linalg.ldl_factor",), returns="LD pivots")
-def linalg_ldl_factor(F, A, *, hermitian=False):
+def linalg_ldl_factor(F, input, *, hermitian=False):
     """Packed LDL factors of symmetric or Hermitian matrices, and row swaps.
 
     Only the lower triangle is read. Raises `RuntimeError` for singular matrices.
@@ -82,7 +82,7 @@ def linalg_ldl_factor(F, A, *, hermitian=False):
     tensor([[2., 0.],
             [0., 3.]])
     """
-    factors, pivots, info = F.linalg_ldl_factor_ex(A, hermitian=hermitian)
+    factors, pivots, info = F.linalg_ldl_factor_ex(input, hermitian=hermitian)
     if not info.is_meta and bool((info != 0).any()):
         raise _first_bad("torch.linalg.ldl_factor", info.numpy())
     return linalg_ldl_factor.returns(factors, pivots)
@@ -154,14 +154,14 @@ def linalg_ldl_solve_errors(make):
 
 
 @composite(at=("ormqr", "Tensor.ormqr"), autocast={"cpu": "float32"})
-def ormqr(F, input, tau, other, left=True, transpose=False, *, out=None):
-    """Product of `other` with the orthogonal matrix Q that `geqrf` packs.
+def ormqr(F, input, input2, input3, left=True, transpose=False, *, out=None):
+    """Product of `input3` with the orthogonal matrix Q that `geqrf` packs.
 
     Args:
         input: matrices (*, m, k) with a vector in each column, below the diagonal.
-        tau: scales (*, k).
-        other: matrices (*, m, n), or (*, n, m) where not `left`.
-        left: whether Q stands on the left of `other`.
+        input2: scales (*, k).
+        input3: matrices (*, m, n), or (*, n, m) where not `left`.
+        left: whether Q stands on the left of `input3`.
         transpose: whether it is the (conjugate) transpose of Q.
 
     >>> import plugrad as torch
@@ -169,15 +169,15 @@ def ormqr(F, input, tau, other, left=True, transpose=False, *, out=None):
     >>> torch.ormqr(*torch.geqrf(A), A, transpose=True).triu().allclose(torch.linalg.qr(A).R, atol=1e-5)
     True
     """
-    _check_ormqr(input, tau, other, left)
+    _check_ormqr(input, input2, input3, left)
     m, k = input.shape[-2:]
     vectors = F.tril(input, -1) + F.eye(m, k, dtype=input.dtype, device=input.device)
-    result = other if left else F.transpose(F.conjugated(other), -2, -1)
+    result = input3 if left else F.transpose(F.conjugated(input3), -2, -1)
     backwards = transpose != left  # the first of the product is the last to be applied
     conjugated = transpose == left
-    for j in reversed(range(tau.shape[-1])) if backwards else range(tau.shape[-1]):
+    for j in reversed(range(input2.shape[-1])) if backwards else range(input2.shape[-1]):
         vector = vectors[..., j : j + 1]
-        scale = F.reshape(tau[..., j], (*tau.shape[:-1], 1, 1))
+        scale = F.reshape(input2[..., j], (*input2.shape[:-1], 1, 1))
         scale = F.conjugated(scale) if conjugated else scale
         result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conjugated(vector), -2, -1), result))
     result = result if left else F.transpose(F.conjugated(result), -2, -1)

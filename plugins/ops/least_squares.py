@@ -22,11 +22,11 @@ def cutoff(xp, values, shape, atol, rtol):
 
 
 @op(at=("linalg.pinv",), kinds={"rcond": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"})
-def linalg_pinv(xp, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+def linalg_pinv(xp, input, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """Moore-Penrose pseudoinverse of matrices.
 
     Args:
-        A: matrices (*, m, n).
+        input: matrices (*, m, n).
         rcond: older name of `rtol`.
         hermitian: A equals its conjugate transpose; eigenvalues are used and only the lower triangle is read.
         atol, rtol: singular values below max(atol, rtol * largest) count as zero; numbers or tensors. By default
@@ -37,35 +37,36 @@ def linalg_pinv(xp, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     tensor([[0.5000, 0.0000],
             [0.0000, 0.0000]])
     """
-    check_matrix("linalg.pinv", A)
+    check_matrix("linalg.pinv", input)
     rtol = rcond if rtol is None else rtol
-    if not A.size:
-        return xp.zeros(A.shape[:-2] + A.shape[:-3:-1], A.dtype)
+    if not input.size:
+        return xp.zeros(input.shape[:-2] + input.shape[:-3:-1], input.dtype)
     if hermitian:
-        check_square("linalg.pinv", A)
-        values, right = decomposed(xp, "linalg.pinv", xp.linalg.eigh, A)
+        check_square("linalg.pinv", input)
+        values, right = decomposed(xp, "linalg.pinv", xp.linalg.eigh, input)
         left, size = raw_adjoint(xp, right), abs(values)
     else:
-        left, values, right = checked_svd(xp, A, full_matrices=False)
+        left, values, right = checked_svd(xp, input, full_matrices=False)
         left, right, size = raw_adjoint(xp, left), raw_adjoint(xp, right), values
-    kept = size > cutoff(xp, size, A.shape, atol, rtol)
+    kept = size > cutoff(xp, size, input.shape, atol, rtol)
     inverse = xp.where(kept, 1 / xp.where(kept, values, values.dtype.type(1)), values.dtype.type(0))
-    return xp.matmul(right * inverse[..., None, :], left).astype(A.dtype)
+    return xp.matmul(right * inverse[..., None, :], left).astype(input.dtype)
 
 
 @linalg_pinv.meta
-def linalg_pinv_meta(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
-    check_matrix("linalg.pinv", A)
-    return A.shape[:-2] + (A.shape[-1], A.shape[-2]), A.dtype
+def linalg_pinv_meta(input, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    check_matrix("linalg.pinv", input)
+    return input.shape[:-2] + (input.shape[-1], input.shape[-2]), input.dtype
 
 
 @linalg_pinv.vjp
-def linalg_pinv_vjp(F, g, y, A):
+def linalg_pinv_vjp(F, g, y, input):
     # Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems, 1973, (4.12).
     yh, gh = adjoint(F, y), adjoint(F, g)
     right, left = F.matmul(gh, F.matmul(y, yh)), F.matmul(F.matmul(yh, y), gh)
     return (
-        right - F.matmul(A, F.matmul(y, right)) + left - F.matmul(F.matmul(left, y), A) - F.matmul(yh, F.matmul(g, yh))
+        right - F.matmul(input, F.matmul(y, right)) + left - F.matmul(F.matmul(left, y), input)
+        - F.matmul(yh, F.matmul(g, yh))
     )
 
 
@@ -93,12 +94,12 @@ def pinverse_samples(make):
 
 
 @composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values", autocast={"cpu": "float32"})
-def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
+def linalg_lstsq(F, input, b, rcond=None, *, driver=None):
     """Least squares: the smallest X that minimizes the norm of A X - B.
 
     Args:
-        A: matrices (*, m, n).
-        B: matrices (*, m, k), or vectors (*, m) with the batch of `A`.
+        input: matrices (*, m, n).
+        b: matrices (*, m, k), or vectors (*, m) with the batch of `input`.
         rcond: singular values below rcond times the largest count as zero.
         driver: "gelsy" (the default), "gels", "gelsd" or "gelss": which of the fields are filled, as LAPACK does.
 
@@ -110,28 +111,30 @@ def linalg_lstsq(F, A, B, rcond=None, *, driver=None):
             [1.]])
     """
     name = "torch.linalg.lstsq"
-    if A.ndim < 2:
+    if input.ndim < 2:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
-    if B.ndim < 1:
+    if b.ndim < 1:
         raise RuntimeError(f"{name}: other must have at least 1 dimension.")
-    if A.dtype != B.dtype:
-        raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got {A.dtype} and {B.dtype}")
+    if input.dtype != b.dtype:
+        raise RuntimeError(
+            f"{name}: Expected input and other to have the same dtype, but got {input.dtype} and {b.dtype}"
+        )
     driver = "gelsy" if driver is None else driver
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
-    check_float(name, Described(A))
-    vector = A.ndim - 1 == B.ndim and tuple(A.shape[:-1]) == tuple(B.shape)
-    right = F.unsqueeze(B, -1) if vector else B
-    if right.ndim < 2 or A.shape[-2] != right.shape[-2]:
+    check_float(name, Described(input))
+    vector = input.ndim - 1 == b.ndim and tuple(input.shape[:-1]) == tuple(b.shape)
+    right = F.unsqueeze(b, -1) if vector else b
+    if right.ndim < 2 or input.shape[-2] != right.shape[-2]:
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
-    m, n = A.shape[-2:]
-    solution = F.matmul(F.linalg_pinv(A, rcond), right)
-    none = F.reshape(F.real(solution) if A.is_complex() else solution, (solution.numel(),))[:0]
-    values = F.linalg_svdvals(A).detach() if driver in ("gelsd", "gelss") else none.detach()
-    rank = F.linalg_matrix_rank(A, rtol=rcond) if driver != "gels" else F.full((0,), 0, dtype=plugrad.int64)
+    m, n = input.shape[-2:]
+    solution = F.matmul(F.linalg_pinv(input, rcond), right)
+    none = F.reshape(F.real(solution) if input.is_complex() else solution, (solution.numel(),))[:0]
+    values = F.linalg_svdvals(input).detach() if driver in ("gelsd", "gelss") else none.detach()
+    rank = F.linalg_matrix_rank(input, rtol=rcond) if driver != "gels" else F.full((0,), 0, dtype=plugrad.int64)
     residuals = none
     if m > n and driver != "gelsy" and (driver == "gels" or bool(F.all(rank == n))):
-        away = F.abs(F.matmul(A, solution) - right)
+        away = F.abs(F.matmul(input, solution) - right)
         residuals = F.sum(away * away, -2)
     return linalg_lstsq.returns(F.squeeze(solution, -1) if vector else solution, residuals, rank, values)
 

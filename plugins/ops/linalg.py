@@ -20,7 +20,7 @@ def _number_per_matrix(A):
     return A.shape[:-2], A.dtype
 
 
-@op(at=("linalg.det", "det", "Tensor.det"), ref="numpy.linalg.det", node="LinalgDetBackward0")
+@op(at=("linalg.det", "Tensor.det"), ref="numpy.linalg.det", node="LinalgDetBackward0")
 def linalg_det(xp, A):
     """Determinant of square matrices; its gradient is right for singular ones, too.
 
@@ -34,6 +34,20 @@ def linalg_det(xp, A):
 
 linalg_det.meta(_number_per_matrix)
 linalg_det.samples(square_samples)
+
+
+@composite(at=("det",))
+def det(F, input):
+    """Determinant of square matrices, `linalg.det`.
+
+    >>> import plugrad as torch
+    >>> torch.det(torch.tensor([[2., 0.], [0., 4.]]))
+    tensor(8.)
+    """
+    return F.linalg_det(input)
+
+
+det.samples(square_samples)
 
 
 @linalg_det.vjp
@@ -138,7 +152,7 @@ def logdet_samples(make):
 
 
 @composite(at=("linalg.matrix_power", "matrix_power", "Tensor.matrix_power"))
-def linalg_matrix_power(F, A, n, *, out=None):
+def linalg_matrix_power(F, input, n, *, out=None):
     """Power of square matrices by squaring; of the inverse for negative `n`.
 
     >>> import plugrad as torch
@@ -149,25 +163,25 @@ def linalg_matrix_power(F, A, n, *, out=None):
     if not hasattr(n, "__index__"):
         raise TypeError(f"matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
     n = index(n)
-    if A.ndim < 2:
+    if input.ndim < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
-    if A.shape[-1] != A.shape[-2]:
+    if input.shape[-1] != input.shape[-2]:
         raise RuntimeError(
             "linalg.matrix_power: A must be batches of square matrices, but they are "
-            f"{A.shape[-2]} by {A.shape[-1]} matrices"
+            f"{input.shape[-2]} by {input.shape[-1]} matrices"
         )
     if n == 0:
-        eye = F.eye(A.shape[-1], dtype=A.dtype, device=A.device)
-        result = F.where(F.zeros_like(A, dtype=plugrad.bool), A, eye)  # keeps its place in the graph
+        eye = F.eye(input.shape[-1], dtype=input.dtype, device=input.device)
+        result = F.where(F.zeros_like(input, dtype=plugrad.bool), input, eye)  # keeps its place in the graph
     else:
-        square, result = F.linalg_inv(A) if n < 0 else A, None
+        square, result = F.linalg_inv(input) if n < 0 else input, None
         n = abs(n)
         while n:
             if n & 1:
                 result = square if result is None else F.matmul(result, square)
             n >>= 1
             square = F.matmul(square, square) if n else square
-        result = F.clone(A) if result is A else result
+        result = F.clone(input) if result is input else result
     return result if out is None else write_out(linalg_matrix_power, result, out)
 
 
@@ -202,7 +216,7 @@ _PADE_NORM = 5.371920351148152
 
 
 @op(at=("linalg.matrix_exp", "matrix_exp", "Tensor.matrix_exp"))
-def linalg_matrix_exp(xp, A):
+def linalg_matrix_exp(xp, input):
     """Exponential of square matrices.
 
     >>> import plugrad as torch
@@ -210,23 +224,23 @@ def linalg_matrix_exp(xp, A):
     tensor([[1., 1.],
             [0., 1.]])
     """
-    check_square("linalg.matrix_exp", A)
-    if not A.size:
-        return A.copy()
-    given, A = A.dtype, A.astype("complex128" if A.dtype.kind == "c" else "float64")
-    norms = abs(A).sum(axis=-2, keepdims=True).max(axis=-1, keepdims=True)
+    check_square("linalg.matrix_exp", input)
+    if not input.size:
+        return input.copy()
+    given, input = input.dtype, input.astype("complex128" if input.dtype.kind == "c" else "float64")
+    norms = abs(input).sum(axis=-2, keepdims=True).max(axis=-1, keepdims=True)
     finite = xp.isfinite(norms)
     if not finite.all():
-        A, norms = xp.where(finite, A, math.nan), xp.where(finite, norms, 0.0)
+        input, norms = xp.where(finite, input, math.nan), xp.where(finite, norms, 0.0)
     squarings = xp.ceil(xp.log2(xp.maximum(norms / _PADE_NORM, 1)))
-    A = A * 0.5**squarings
-    eye = xp.eye(A.shape[-1], dtype=A.dtype)
+    input = input * 0.5**squarings
+    eye = xp.eye(input.shape[-1], dtype=input.dtype)
     c = [value / _PADE[0] for value in _PADE]
-    A2 = xp.matmul(A, A)
+    A2 = xp.matmul(input, input)
     A4 = xp.matmul(A2, A2)
     A6 = xp.matmul(A2, A4)
     odd = xp.matmul(A6, c[13] * A6 + c[11] * A4 + c[9] * A2) + c[7] * A6 + c[5] * A4 + c[3] * A2 + c[1] * eye
-    odd = xp.matmul(A, odd)
+    odd = xp.matmul(input, odd)
     even = xp.matmul(A6, c[12] * A6 + c[10] * A4 + c[8] * A2) + c[6] * A6 + c[4] * A4 + c[2] * A2 + eye
     result = xp.linalg.solve(even - odd, even + odd)
     for k in range(int(squarings.max())):
@@ -235,18 +249,18 @@ def linalg_matrix_exp(xp, A):
 
 
 @linalg_matrix_exp.meta
-def linalg_matrix_exp_meta(A):
-    check_square("linalg.matrix_exp", A)
-    return A.shape, A.dtype
+def linalg_matrix_exp_meta(input):
+    check_square("linalg.matrix_exp", input)
+    return input.shape, input.dtype
 
 
 linalg_matrix_exp.samples(square_samples)
 
 
 @linalg_matrix_exp.vjp
-def linalg_matrix_exp_vjp(F, g, A):
+def linalg_matrix_exp_vjp(F, g, input):
     # Higham, Functions of matrices, 2008, (3.16): a block triangular matrix carries the derivative along.
-    n, ah = A.shape[-1], adjoint(F, A)
+    n, ah = input.shape[-1], adjoint(F, input)
     block = F.cat([F.cat([ah, g], -1), F.cat([F.zeros_like(ah), ah], -1)], -2)
     return F.linalg_matrix_exp(block)[..., :n, n:]
 

@@ -100,8 +100,8 @@ def refuse_mask(name, mask) -> None:
 
 
 @elementwise(
-    tensors=("input", "mask", "value"), same=("input",), inplace=True, kinds={"value": "tensor|number"}, fits=("value",),
-    node={"MaskedFillBackward1": "isinstance(value, Tensor)"},
+    tensors=("input", "mask", "value"), same=("input",), inplace=True, kinds={"value": "tensor|number"},
+    fits=("value",), node={"MaskedFillBackward1": "isinstance(value, Tensor)"},
 )  # fmt: skip
 def masked_fill(xp, input, mask, value):
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` is True.

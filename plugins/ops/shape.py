@@ -267,7 +267,10 @@ def unflatten_errors(make):
     yield RuntimeError, "don't multiply up to the size of dim 1", make.args(make(2, 3), 1, (2, 2))
 
 
-@view(inplace="shape", variadic="dim", node={"SqueezeBackward1": "type(dim) is int", "SqueezeBackward2": "type(dim) is tuple"})
+@view(
+    inplace="shape", variadic="dim",
+    node={"SqueezeBackward1": "type(dim) is int", "SqueezeBackward2": "type(dim) is tuple"},
+)  # fmt: skip
 def squeeze(xp, input, dim=None):
     """Drop dimensions of size 1: all, or those named by `dim` (int or tuple).
 

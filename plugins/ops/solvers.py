@@ -49,7 +49,7 @@ def singular_error(name, info):
 
 
 @op(
-    at=("linalg.inv", "inverse", "Tensor.inverse"), ref="numpy.linalg.inv", node="LinalgInvExBackward0",
+    at=("linalg.inv", "Tensor.inverse"), ref="numpy.linalg.inv", node="LinalgInvExBackward0",
     autocast={"cpu": "float32"},
 )  # fmt: skip
 def linalg_inv(xp, A):
@@ -82,6 +82,21 @@ def square_samples(make):
 
 
 linalg_inv.samples(square_samples)
+
+
+@composite(at=("inverse",))
+def inverse(F, input, *, out=None):
+    """Inverse of square matrices, `linalg.inv`.
+
+    >>> import plugrad as torch
+    >>> torch.inverse(torch.tensor([[2., 0.], [0., 4.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return plugrad.linalg.inv(input, out=out) if out is not None else F.linalg_inv(input)
+
+
+inverse.samples(square_samples)
 
 
 @linalg_inv.vjp
@@ -234,25 +249,25 @@ def solve_samples(make):
 
 
 @composite(at=("linalg.tensorsolve",), autocast={"cpu": "float32"})
-def linalg_tensorsolve(F, A, B, dims=None, *, out=None):
+def linalg_tensorsolve(F, input, other, dims=None, *, out=None):
     """Solution X of `tensordot(A, X) = B`, over all dimensions of X.
 
-    `A` has the dimensions of `B` first (those in `dims` are moved to the end), then those of X.
+    `input` has the dimensions of `other` first (those in `dims` are moved to the end), then those of X.
 
     >>> import plugrad as torch
     >>> torch.linalg.tensorsolve(torch.eye(6).reshape(2, 3, 6), torch.ones(2, 3))
     tensor([1., 1., 1., 1., 1., 1.])
     """
     if dims is not None:
-        A = F.movedim(A, tuple(dims), tuple(range(-len(dims), 0)))
-    shape = tuple(A.shape[B.ndim :])
-    n, m = math.prod(shape), math.prod(A.shape[: B.ndim])
+        input = F.movedim(input, tuple(dims), tuple(range(-len(dims), 0)))
+    shape = tuple(input.shape[other.ndim :])
+    n, m = math.prod(shape), math.prod(input.shape[: other.ndim])
     if n != m:
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
             f"prod(self.shape[:other.ndim]), but got {n} != {m}"
         )
-    result = F.reshape(F.linalg_solve(F.reshape(A, (n, n)), F.reshape(B, (n,))), shape)
+    result = F.reshape(F.linalg_solve(F.reshape(input, (n, n)), F.reshape(other, (n,))), shape)
     return result if out is None else write_out(linalg_tensorsolve, result, out)
 
 
@@ -262,8 +277,8 @@ def linalg_tensorsolve_samples(make):
 
 
 @composite(at=("linalg.tensorinv",), autocast={"cpu": "float32"})
-def linalg_tensorinv(F, A, ind=2, *, out=None):
-    """Inverse of `A` with respect to `tensordot` over its first `ind` dimensions.
+def linalg_tensorinv(F, input, ind=2, *, out=None):
+    """Inverse of `input` with respect to `tensordot` over its first `ind` dimensions.
 
     >>> import plugrad as torch
     >>> torch.linalg.tensorinv(torch.eye(6).reshape(2, 3, 6)).shape
@@ -271,14 +286,14 @@ def linalg_tensorinv(F, A, ind=2, *, out=None):
     """
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
-    first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    first, last = tuple(input.shape[:ind]), tuple(input.shape[ind:])
     n, m = math.prod(first), math.prod(last)
     if n != m:
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
             f"but got {m} != {n}"
         )
-    result = F.reshape(F.linalg_inv(F.reshape(A, (n, n))), last + first)
+    result = F.reshape(F.linalg_inv(F.reshape(input, (n, n))), last + first)
     return result if out is None else write_out(linalg_tensorinv, result, out)
 
 
@@ -341,11 +356,11 @@ def triangular_matrices_samples(make):
 
 
 @composite(at=("linalg.solve_triangular",))
-def linalg_solve_triangular(F, A, B, *, upper, left=True, unitriangular=False, out=None):
+def linalg_solve_triangular(F, input, B, *, upper, left=True, unitriangular=False, out=None):
     """Solution X of `A X = B` (or `X A = B` with `left=False`) for triangular A.
 
     Args:
-        A: matrices (*, n, n) of which one triangle is read.
+        input: matrices (*, n, n) of which one triangle is read.
         B: matrices (*, n, k), or (*, k, n) with `left=False`.
         upper: which triangle.
         unitriangular: take the diagonal of A as ones.
@@ -357,12 +372,12 @@ def linalg_solve_triangular(F, A, B, *, upper, left=True, unitriangular=False, o
     """
     name = "linalg.solve_triangular"
     check_matrix(name, Described(B), "B")
-    _check_equation(name, Described(A), Described(B), left)
+    _check_equation(name, Described(input), Described(B), left)
     if left:
-        result = F.triangular_matrices(A, B, upper, unitriangular)
+        result = F.triangular_matrices(input, B, upper, unitriangular)
     else:
         result = F.transpose(
-            F.triangular_matrices(F.transpose(A, -2, -1), F.transpose(B, -2, -1), not upper, unitriangular), -2, -1
+            F.triangular_matrices(F.transpose(input, -2, -1), F.transpose(B, -2, -1), not upper, unitriangular), -2, -1
         )
     return result if out is None else write_out(linalg_solve_triangular, result, out)
 
@@ -401,7 +416,7 @@ def triangular_solve_samples(make):
 
 
 @composite(autocast={"cpu": "float32"})
-def cholesky_solve(F, input, L, upper=False):
+def cholesky_solve(F, input, input2, upper=False):
     """Solution X of `A X = input` from the Cholesky factor of A.
 
     >>> import plugrad as torch
@@ -409,11 +424,11 @@ def cholesky_solve(F, input, L, upper=False):
     tensor([[0.2500],
             [0.2500]])
     """
-    for name, tensor in (("b", input), ("u", L)):
+    for name, tensor in (("b", input), ("u", input2)):
         if tensor.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {tensor.ndim} dimensions instead")
-    _check_equation("cholesky_solve", Described(L), Described(input), True)
-    factor = F.transpose(F.conjugated(L), -2, -1) if upper else L
+    _check_equation("cholesky_solve", Described(input2), Described(input), True)
+    factor = F.transpose(F.conjugated(input2), -2, -1) if upper else input2
     half = F.triangular_matrices(factor, input, False, False)
     return F.triangular_matrices(F.transpose(F.conjugated(factor), -2, -1), half, True, False)
 

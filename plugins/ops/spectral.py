@@ -164,28 +164,28 @@ def _triangle(UPLO):
 
 
 @op(at=("linalg.eigh",), returns="eigenvalues eigenvectors", autocast={"cpu": "float32"})
-def linalg_eigh(xp, A, UPLO="L"):
+def linalg_eigh(xp, input, UPLO="L"):
     """Eigenvalues, rising, and eigenvectors of Hermitian matrices.
 
     A named tuple (eigenvalues, eigenvectors).
 
     Args:
-        A: matrices (*, n, n).
+        input: matrices (*, n, n).
         UPLO: which triangle is read, "L" or "U".
 
     >>> import plugrad as torch
     >>> torch.linalg.eigh(torch.tensor([[2., 1.], [1., 2.]])).eigenvalues
     tensor([1., 3.])
     """
-    check_square("linalg.eigh", A)
-    values, vectors = decomposed(xp, "linalg.eigh", xp.linalg.eigh, A, UPLO=_triangle(UPLO))
+    check_square("linalg.eigh", input)
+    values, vectors = decomposed(xp, "linalg.eigh", xp.linalg.eigh, input, UPLO=_triangle(UPLO))
     return values, vectors
 
 
 @linalg_eigh.meta
-def linalg_eigh_meta(A, UPLO="L"):
-    check_square("linalg.eigh", A)
-    return [(A.shape[:-1], _real(A.dtype)), (A.shape, A.dtype)]
+def linalg_eigh_meta(input, UPLO="L"):
+    check_square("linalg.eigh", input)
+    return [(input.shape[:-1], _real(input.dtype)), (input.shape, input.dtype)]
 
 
 @linalg_eigh.vjp
@@ -204,26 +204,26 @@ def linalg_eigh_samples(make):
 
 
 @op(at=("linalg.eigvalsh",), node="LinalgEighBackward0", autocast={"cpu": "float32"})
-def linalg_eigvalsh(xp, A, UPLO="L"):
+def linalg_eigvalsh(xp, input, UPLO="L"):
     """Eigenvalues, rising, of Hermitian matrices; arguments as for `eigh`.
 
     >>> import plugrad as torch
     >>> torch.linalg.eigvalsh(torch.tensor([[2., 1.], [1., 2.]]))
     tensor([1., 3.])
     """
-    check_square("linalg.eigvalsh", A)
-    return decomposed(xp, "linalg.eigh", xp.linalg.eigvalsh, A, UPLO=_triangle(UPLO))
+    check_square("linalg.eigvalsh", input)
+    return decomposed(xp, "linalg.eigh", xp.linalg.eigvalsh, input, UPLO=_triangle(UPLO))
 
 
 @linalg_eigvalsh.meta
-def linalg_eigvalsh_meta(A, UPLO="L"):
-    check_square("linalg.eigvalsh", A)
-    return A.shape[:-1], _real(A.dtype)
+def linalg_eigvalsh_meta(input, UPLO="L"):
+    check_square("linalg.eigvalsh", input)
+    return input.shape[:-1], _real(input.dtype)
 
 
 @linalg_eigvalsh.vjp
-def linalg_eigvalsh_vjp(F, g, A, UPLO):
-    vectors = F.linalg_eigh(A, UPLO)[1]
+def linalg_eigvalsh_vjp(F, g, input, UPLO):
+    vectors = F.linalg_eigh(input, UPLO)[1]
     return F.matmul(_times(F, vectors, g), adjoint(F, vectors))
 
 
@@ -236,26 +236,26 @@ def linalg_eigvalsh_samples(make):
 
 
 @op(at=("linalg.eig",), returns="eigenvalues eigenvectors", autocast={"cpu": "float32"})
-def linalg_eig(xp, A):
+def linalg_eig(xp, input):
     """Eigenvalues and eigenvectors of square matrices, complex: a named tuple.
 
     >>> import plugrad as torch
     >>> torch.linalg.eig(torch.tensor([[0., 1.], [-1., 0.]])).eigenvalues
     tensor([0.+1.j, 0.-1.j])
     """
-    check_square("linalg.eig", A)
-    if not bool(xp.isfinite(A).all()):
+    check_square("linalg.eig", input)
+    if not bool(xp.isfinite(input).all()):
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
-    values, vectors = decomposed(xp, "linalg.eig", xp.linalg.eig, A)
-    dtype = _COMPLEX.get(str(A.dtype), A.dtype)
+    values, vectors = decomposed(xp, "linalg.eig", xp.linalg.eig, input)
+    dtype = _COMPLEX.get(str(input.dtype), input.dtype)
     return values.astype(dtype), vectors.astype(dtype)
 
 
 @linalg_eig.meta
-def linalg_eig_meta(A):
-    check_square("linalg.eig", A)
-    dtype = _COMPLEX.get(str(A.dtype), A.dtype)
-    return [(A.shape[:-1], dtype), (A.shape, dtype)]
+def linalg_eig_meta(input):
+    check_square("linalg.eig", input)
+    dtype = _COMPLEX.get(str(input.dtype), input.dtype)
+    return [(input.shape[:-1], dtype), (input.shape, dtype)]
 
 
 @linalg_eig.vjp
@@ -276,28 +276,28 @@ def linalg_eig_samples(make):
 
 
 @op(at=("linalg.eigvals",), node="LinalgEigBackward0", autocast={"cpu": "float32"})
-def linalg_eigvals(xp, A):
+def linalg_eigvals(xp, input):
     """Eigenvalues of square matrices, complex.
 
     >>> import plugrad as torch
     >>> torch.linalg.eigvals(torch.tensor([[0., 1.], [-1., 0.]]))
     tensor([0.+1.j, 0.-1.j])
     """
-    check_square("linalg.eigvals", A)
-    if not bool(xp.isfinite(A).all()):
+    check_square("linalg.eigvals", input)
+    if not bool(xp.isfinite(input).all()):
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
-    return decomposed(xp, "linalg.eig", xp.linalg.eigvals, A).astype(_COMPLEX.get(str(A.dtype), A.dtype))
+    return decomposed(xp, "linalg.eig", xp.linalg.eigvals, input).astype(_COMPLEX.get(str(input.dtype), input.dtype))
 
 
 @linalg_eigvals.meta
-def linalg_eigvals_meta(A):
-    check_square("linalg.eigvals", A)
-    return A.shape[:-1], _COMPLEX.get(str(A.dtype), A.dtype)
+def linalg_eigvals_meta(input):
+    check_square("linalg.eigvals", input)
+    return input.shape[:-1], _COMPLEX.get(str(input.dtype), input.dtype)
 
 
 @linalg_eigvals.vjp
-def linalg_eigvals_vjp(F, g, A):
-    vh = adjoint(F, F.linalg_eig(A)[1])
+def linalg_eigvals_vjp(F, g, input):
+    vh = adjoint(F, F.linalg_eig(input)[1])
     return F.solve_matrices(vh, F.unsqueeze(g, -1) * vh)
 
 
@@ -313,11 +313,11 @@ def linalg_eigvals_samples(make):
     at=("linalg.matrix_rank",), kinds={"tol": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"},
     autocast={"cpu": "float32"},
 )  # fmt: skip
-def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None):
+def linalg_matrix_rank(xp, input, tol=None, hermitian=False, *, atol=None, rtol=None):
     """Number of singular values of matrices that do not count as zero.
 
     Args:
-        A: matrices (*, m, n).
+        input: matrices (*, m, n).
         tol: older name of `atol`.
         hermitian: A equals its conjugate transpose; the moduli of its eigenvalues are counted.
         atol, rtol: singular values up to max(atol, rtol * largest) count as zero; numbers or tensors. By default
@@ -328,26 +328,27 @@ def linalg_matrix_rank(xp, A, tol=None, hermitian=False, *, atol=None, rtol=None
     tensor(1)
     """
     name = "torch.linalg.matrix_rank"
-    check_matrix(name, A, "input")
+    check_matrix(name, input, "input")
     for bound in (tol, atol, rtol):
         if hasattr(bound, "dtype") and bound.dtype.kind == "c":
             raise RuntimeError(f"{name}: tol, atol and rtol tensors of complex type are not supported.")
     if hermitian:
-        check_square(name, A, "input")
-        values = abs(decomposed(xp, name, xp.linalg.eigvalsh, A))
+        check_square(name, input, "input")
+        values = abs(decomposed(xp, name, xp.linalg.eigvalsh, input))
     else:
-        values = checked_svd(xp, A, compute_uv=False) if A.size else xp.zeros(A.shape[:-2] + (0,), _real(A.dtype))
+        nothing = xp.zeros(input.shape[:-2] + (0,), _real(input.dtype))
+        values = checked_svd(xp, input, compute_uv=False) if input.size else nothing
     if tol is not None:
         atol, rtol = tol, 0.0
     if not values.shape[-1]:
         return xp.zeros(values.shape[:-1], "int64")
-    return (values > cutoff(xp, values, A.shape, atol, rtol)).sum(axis=-1)
+    return (values > cutoff(xp, values, input.shape, atol, rtol)).sum(axis=-1)
 
 
 @linalg_matrix_rank.meta
-def linalg_matrix_rank_meta(A, tol=None, hermitian=False, *, atol=None, rtol=None):
-    check_matrix("torch.linalg.matrix_rank", A)
-    return A.shape[:-2], "int64"
+def linalg_matrix_rank_meta(input, tol=None, hermitian=False, *, atol=None, rtol=None):
+    check_matrix("torch.linalg.matrix_rank", input)
+    return input.shape[:-2], "int64"
 
 
 @composite(at=("Tensor.matrix_rank",))

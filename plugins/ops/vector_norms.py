@@ -144,11 +144,11 @@ _SUMS = {1: 0, -1: 0, _INF: 1, -_INF: 1}  # order -> which of the two dimensions
 
 
 @composite(at=("linalg.matrix_norm",), kinds={"dim": "ints", "ord": "number|str"}, autocast={"cuda": "set_dtype"})
-def linalg_matrix_norm(F, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+def linalg_matrix_norm(F, input, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """Norm of matrices.
 
     Args:
-        A: float or complex tensor of two or more dimensions.
+        input: float or complex tensor of two or more dimensions.
         ord: "fro" (root of the sum of squares), "nuc" (sum of the singular values), 2 and -2 (largest and smallest
             singular value), 1 and -1 (largest and smallest sum of a column's moduli), inf and -inf (of a row's).
         dim: the two dimensions of the matrices.
@@ -162,32 +162,32 @@ def linalg_matrix_norm(F, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=No
     check_name = "linalg.matrix_norm"
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise RuntimeError(f"{check_name}: dim must be a 2-tuple. Got {dim}")
-    if A.ndim < 2:
+    if input.ndim < 2:
         raise RuntimeError(f"{check_name}: The input tensor A must have at least 2 dimensions.")
-    given, A = A.dtype, A if dtype is None else A.to(dtype)
-    _check_dtypes(check_name, given, A.dtype)
-    first, second = axes(dim[0], A.ndim), axes(dim[1], A.ndim)
+    given, input = input.dtype, input if dtype is None else input.to(dtype)
+    _check_dtypes(check_name, given, input.dtype)
+    first, second = axes(dim[0], input.ndim), axes(dim[1], input.ndim)
     if first == second:
         raise RuntimeError(f"{check_name}: dims must be different. Got ({dim[0]}, {dim[1]})")
     if hasattr(ord, "item"):  # a tensor without dimensions stands for a number
         ord = ord.item()
     if ord == "fro":
-        return F.linalg_vector_norm(A, 2, (first, second), keepdim)
+        return F.linalg_vector_norm(input, 2, (first, second), keepdim)
     if ord in ("nuc", 2, -2):
-        values = F.linalg_svdvals(F.movedim(A, (first, second), (-2, -1)))
+        values = F.linalg_svdvals(F.movedim(input, (first, second), (-2, -1)))
         pick = F.sum if ord == "nuc" else F.amax if ord == 2 else F.amin
         result = pick(values, -1)
         if not keepdim:
             return result
-        return F.reshape(result, tuple(1 if i in (first, second) else n for i, n in enumerate(A.shape)))
+        return F.reshape(result, tuple(1 if i in (first, second) else n for i, n in enumerate(input.shape)))
     if isinstance(ord, str) or ord not in _SUMS:
         raise RuntimeError(f"{check_name}: Order {ord} not supported. It can be 'fro', 'nuc', 1, -1, 2, -2, inf, -inf")
     summed, other = (first, second)[_SUMS[ord]], (first, second)[1 - _SUMS[ord]]
-    sums = F.linalg_vector_norm(A, 1, summed, True)
+    sums = F.linalg_vector_norm(input, 1, summed, True)
     result = (F.amax if ord > 0 else F.amin)(sums, other, True)
     if keepdim:
         return result
-    return F.reshape(result, tuple(n for i, n in enumerate(A.shape) if i not in (first, second)))
+    return F.reshape(result, tuple(n for i, n in enumerate(input.shape) if i not in (first, second)))
 
 
 @linalg_matrix_norm.samples
@@ -198,13 +198,13 @@ def linalg_matrix_norm_samples(make):
 
 
 @composite(at=("linalg.norm",), kinds={"ord": "number|str?"})
-def linalg_norm(F, A, ord=None, dim=None, keepdim=False, *, dtype=None):
+def linalg_norm(F, input, ord=None, dim=None, keepdim=False, *, dtype=None):
     """Norm of vectors or matrices.
 
     Args:
-        A: float or complex tensor.
+        input: float or complex tensor.
         ord: order of the norm, as for `vector_norm` or `matrix_norm`; None is the root of the sum of squares.
-        dim: int for vectors, a pair for matrices; None is all of `A`, which then has one or two dimensions unless
+        dim: int for vectors, a pair for matrices; None is all of `input`, which then has one or two dimensions unless
             `ord` is None as well.
 
     >>> import plugrad as torch
@@ -214,17 +214,17 @@ def linalg_norm(F, A, ord=None, dim=None, keepdim=False, *, dtype=None):
     if dim is not None and isinstance(dim, (tuple, list)) and len(dim) > 2 and ord is not None:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
-        return F.linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    if dim is None and A.ndim not in (1, 2):
+        return F.linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    if dim is None and input.ndim not in (1, 2):
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
         )
-    pair = A.ndim == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
+    pair = input.ndim == 2 if dim is None else isinstance(dim, (tuple, list)) and len(dim) == 2
     if isinstance(ord, str) and not pair:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
     if pair:
-        return F.linalg_matrix_norm(A, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
-    return F.linalg_vector_norm(A, ord, dim, keepdim, dtype=dtype)
+        return F.linalg_matrix_norm(input, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
+    return F.linalg_vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
 @composite(kinds={"p": "number|str?"}, autocast={"cuda": "set_dtype"})
@@ -260,35 +260,36 @@ def norm_samples(make):
 
 
 @composite(at=("linalg.cond",), kinds={"p": "number|str?"}, autocast={"cpu": "float32"})
-def linalg_cond(F, A, p=None):
-    """Condition number of matrices: the norm of `A` times the norm of its inverse.
+def linalg_cond(F, input, p=None):
+    """Condition number of matrices: the norm of `input` times the norm of its inverse.
 
     Args:
-        A: batch of matrices; square unless `p` is None, 2 or -2.
+        input: batch of matrices; square unless `p` is None, 2 or -2.
         p: order of the matrix norm; None is 2. Singular matrices have an infinite condition number.
 
     >>> import plugrad as torch
     >>> torch.linalg.cond(torch.tensor([[4., 0.], [0., 2.]]))
     tensor(2.)
     """
-    if A.ndim < 2:
+    if input.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
     if p is None or p in (2, -2):
-        if not A.numel():
-            return F.sum(A, (-2, -1)) * 0.0
-        values = F.linalg_svdvals(A)
+        if not input.numel():
+            return F.sum(input, (-2, -1)) * 0.0
+        values = F.linalg_svdvals(input)
         first, last = values[..., 0], values[..., -1]
         return last / first if p == -2 else first / last
     if isinstance(p, str) and p not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
-    if A.shape[-1] != A.shape[-2]:
+    if input.shape[-1] != input.shape[-2]:
         raise RuntimeError(
-            f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+            f"linalg.cond: A must be batches of square matrices, but they are {input.shape[-2]} by {input.shape[-1]} "
+            "matrices"
         )
-    if not A.numel():
-        return F.sum(A, (-2, -1)) * 0.0
-    inverse, info = F.linalg_inv_ex(A)
-    product = F.linalg_matrix_norm(A, p) * F.linalg_matrix_norm(F.where(F.isfinite(inverse), inverse, 0.0), p)
+    if not input.numel():
+        return F.sum(input, (-2, -1)) * 0.0
+    inverse, info = F.linalg_inv_ex(input)
+    product = F.linalg_matrix_norm(input, p) * F.linalg_matrix_norm(F.where(F.isfinite(inverse), inverse, 0.0), p)
     return F.where(info > 0, _INF, product)
 
 

@@ -9,7 +9,7 @@ from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integer, o
 from .strided import memory_of
 
 
-@view(aliases=("swapdims", "swapaxes"), inplace="shape")
+@view(aliases=("swapdims",), inplace="shape")
 def transpose(xp, input, dim0, dim1):
     """Swap the dimensions `dim0` and `dim1`.
 
@@ -30,7 +30,25 @@ def transpose_vjp(F, g, dim0, dim1):
     return F.transpose(g, dim0, dim1)
 
 
+@view(inplace="shape", node="TransposeBackward0")
+def swapaxes(xp, input, axis0, axis1):
+    """Swap two dimensions, as `transpose` does, by NumPy's names.
+
+    >>> import plugrad as torch
+    >>> torch.swapaxes(torch.tensor([[1, 2], [3, 4]]), axis0=0, axis1=1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return transpose.kernels["*"](xp, input, axis0, axis1)
+
+
+@swapaxes.vjp
+def swapaxes_vjp(F, g, axis0, axis1):
+    return F.transpose(g, axis0, axis1)
+
+
 @transpose.samples
+@swapaxes.samples
 def transpose_samples(make):
     yield make.args(make(2, 3, 4), 0, 2)
     yield make.args(make(2, 3, 4), -1, -2)

@@ -1,4 +1,4 @@
-"""Nodes are called as PyTorch calls them, with the number of the overload: `SumBackward1` where a dimension is given."""
+"""Nodes are called as PyTorch calls them, the number of the overload included: `SumBackward1` where a dim is given."""
 
 from __future__ import annotations
 

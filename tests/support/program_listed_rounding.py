@@ -136,11 +136,11 @@ def quotients_of_rounding(program, found, oracle, subject, watch):
 
 @kind
 def ends_of_supports(program, found, oracle, subject, watch):
-    """What a density makes of the last bits of a value at the end of its support is not said.
+    """What a density, or its quantiles, makes of the last bits of a value at the end of its support is not said.
 
     The difference is no greater than what other last bits make of it in PyTorch itself.
     """
-    asked = r"(\.log_prob\()(v\d+\.sigmoid\(\))"
+    asked = r"(\.(?:log_prob|icdf)\()(v\d+\.sigmoid\(\))"
     if found.kind != "values" or not matches(asked, program[-1:]):
         return False
     nudged = [*program[:-1], re.sub(asked, r"\1T.nextafter(\2, 0 * \2)", program[-1])]

@@ -22,7 +22,7 @@ def permute_form(g, input, dims):
     return g.permute(input, [one % input.rank for one in dims])
 
 
-@form("transpose")
+@form("transpose", "swapaxes")
 def transpose_form(g, input, dim0, dim1):
     order = list(range(input.rank))
     if order:
