@@ -63,6 +63,14 @@ def paired(F, input, target):
     return input, target
 
 
+def refuse_derived(function, argument, tensor) -> None:
+    """Raise PyTorch's error for a factor that requires grad where the loss has no derivative by it."""
+    if tensor is not None and tensor.requires_grad and plugrad.is_grad_enabled():
+        raise RuntimeError(
+            f"The function {function!r} is not differentiable with respect to argument {argument!r}: detach() it"
+        )
+
+
 def refuse_integers(kernel, input) -> None:
     """Raise PyTorch's error when a loss is asked for integers."""
     if not is_floating(input.dtype):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad import is_grad_enabled, promote_types
 from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op, refuse_where
 
-from ._reduce import check_reduction, each, reduce_values, reduced, reduced_shape, refuse_integers
+from ._reduce import check_reduction, each, reduce_values, reduced, reduced_shape, refuse_derived, refuse_integers
 
 
 def _times(value, factor):
@@ -91,6 +91,7 @@ def binary_cross_entropy(F, input, target, weight=None, size_average=None, reduc
         )
     if input.dtype is not target.dtype:
         raise _other_dtype(input, target)
+    refuse_derived("binary_cross_entropy", "weight", weight)
     if weight is not None and weight.shape != input.shape:
         weight = F.expand(weight, input.shape)
     return F.bce(input, target, weight, reduction)
@@ -176,6 +177,10 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if input.dtype is not target.dtype and not target.dtype.is_floating_point:
         raise _other_dtype(input, target)
+    for argument, factor in (("weight", weight), ("pos_weight", pos_weight)):
+        refuse_derived("binary_cross_entropy_with_logits", argument, factor)
+        if factor is not None and factor.is_complex() and not input.is_complex():
+            raise RuntimeError(f"result type {factor.dtype} can't be cast to the desired output type {input.dtype}")
     if pos_weight is not None and str(pos_weight.dtype) == "torch.bool":
         raise RuntimeError("Subtraction, the `-` operator, with a bool pos_weight is not supported; write .float()")
     if target.dtype is not input.dtype and target.is_floating_point():

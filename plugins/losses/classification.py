@@ -22,7 +22,7 @@ from plugrad.extend import (
     refuse_outside,
 )
 
-from ._reduce import check_reduction, reduced_shape
+from ._reduce import check_reduction, reduced_shape, refuse_derived
 
 _LABELS = {
     "int64": "Long",
@@ -187,6 +187,7 @@ def _checked_labels(input, target, weight):
     simple = len(shape) == 2 and len(given) == 1 and given[0] == shape[0]
     if simple and target.dtype is plugrad.int64 and weight is None:
         return target
+    refuse_derived("nll_loss_forward", "weight", weight)
     if input.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if input.ndim > 1 and (target.ndim == 0 or shape[0] != given[0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op
 
-from ._reduce import check_reduction, reduce_values
+from ._reduce import check_reduction, reduce_values, refuse_derived
 
 
 @loss(module="MarginRankingLoss", forward=("input1", "input2", "target"))
@@ -247,6 +247,7 @@ def multi_margin_loss(
         )
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    refuse_derived("multi_margin_loss", "weight", weight)
     labels = F.reshape(target, (count, 1))
     if count and not labels.is_meta and bool(F.any((labels < 0) | (labels >= classes))):
         raise RuntimeError("target out of range")

@@ -24,6 +24,15 @@ _WORDS = {
 }
 
 
+def underived(name):
+    """Return the formula of an op that has no derivative: to ask for one is an error, in PyTorch, too."""
+
+    def formula(F, g):
+        raise NotImplementedError(f"derivative for aten::{name} is not implemented: detach() what it is given")
+
+    return formula
+
+
 def dtype_word(dtype) -> str:
     """Return the name that PyTorch's messages give to a NumPy dtype: `Long` for int64."""
     name = str(dtype)
@@ -82,7 +91,7 @@ def refuse(kinds: str, kernel: str, *values) -> None:
 
 def refuse_empty(name, input, dim, error=RuntimeError) -> None:
     """Raise what PyTorch raises when there is no element to pick from."""
-    if input.size and input.ndim:
+    if input.size:
         return
     if dim is None or dim == ():
         if not input.size:

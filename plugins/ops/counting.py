@@ -7,7 +7,7 @@ import math
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, op
 
-from ._checks import is_number, ordered_floats
+from ._checks import is_number, ordered_floats, underived
 
 
 @op(vjp=None, aliases=("argwhere",), at=())
@@ -133,7 +133,7 @@ def no_meta(*args, **kwargs):
     raise NotImplementedError("the result's shape depends on values, which tensors on the meta device lack")
 
 
-@op(vjp=None)
+@op(node="NotImplemented")
 def bincount(xp, input, weights=None, minlength=0):
     """How often each non-negative integer occurs in a 1-d tensor.
 
@@ -195,6 +195,7 @@ def histc_samples(make):
 
 
 bincount.meta(no_meta)
+bincount.vjp("weights")(underived("bincount"))
 
 
 @bincount.samples

@@ -7,6 +7,7 @@ import bisect
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op, write_out
 
+from ._checks import underived
 from ._linalg import (
     LinAlgError,
     adjoint,
@@ -261,7 +262,7 @@ def qr_samples(make):
     yield make(4, 3)
 
 
-@op(vjp=None, returns="a tau", autocast={"cpu": "float32"})
+@op(returns="a tau", autocast={"cpu": "float32"})
 def geqrf(xp, input):
     """QR factors as LAPACK packs them: a named tuple (a, tau).
 
@@ -274,6 +275,9 @@ def geqrf(xp, input):
     check_matrix("torch.geqrf", input)
     packed, tau = xp.linalg.qr(input, mode="raw")
     return packed.swapaxes(-2, -1), tau
+
+
+geqrf.vjp(underived("geqrf"))
 
 
 @geqrf.meta

@@ -100,6 +100,8 @@ def _pool(F, name, axes, input, kernel_size, output_size, output_ratio, samples)
             f"Expect _random_samples to have 3 dimensions, of sizes {[n, channels, axes]}, got {list(samples.shape)}; "
             "the first may be greater"
         )
+    if samples.requires_grad and plugrad.is_grad_enabled():
+        raise RuntimeError(f"The function {name!r} is not differentiable with respect to argument '_random_samples'")
     samples = samples[:n] if samples.shape[0] > n else samples
     if samples.dtype != input.dtype:
         raise RuntimeError(f"Expect _random_samples to have the dtype of input, {input.dtype}, not {samples.dtype}")

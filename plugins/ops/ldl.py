@@ -7,6 +7,7 @@ from itertools import groupby
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op, scipy_of, write_out
 
+from ._checks import underived
 from ._linalg import check_square
 
 
@@ -35,7 +36,7 @@ def _check_pivots(name, pivots, n):
             raise RuntimeError(f"{name}: negative pivots must come in pairs, as ldl_factor returns them, not {swaps}")
 
 
-@op(at=("linalg.ldl_factor_ex",), returns="LD pivots info", vjp=None)
+@op(at=("linalg.ldl_factor_ex",), returns="LD pivots info", node="NotImplemented")
 def linalg_ldl_factor_ex(xp, input, *, hermitian=False, check_errors=False):
     """Packed LDL factors, row swaps, and which matrices are singular.
 
@@ -57,6 +58,9 @@ def linalg_ldl_factor_ex(xp, input, *, hermitian=False, check_errors=False):
     if check_errors and info.any():
         raise _first_bad("torch.linalg.ldl_factor_ex", info)
     return factors, pivots, info
+
+
+linalg_ldl_factor_ex.vjp(underived("linalg_ldl_factor_ex"))
 
 
 @linalg_ldl_factor_ex.meta
@@ -93,7 +97,7 @@ def linalg_ldl_factor_samples(make):
     yield make(3, 3, requires_grad=False)
 
 
-@op(at=("linalg.ldl_solve",), vjp=None)
+@op(at=("linalg.ldl_solve",), node="NotImplemented")
 def linalg_ldl_solve(xp, LD, pivots, B, *, hermitian=False):
     """Solutions X of A X = B from the LDL factors of A.
 
@@ -131,6 +135,9 @@ def linalg_ldl_solve(xp, LD, pivots, B, *, hermitian=False):
         if info:
             raise RuntimeError(f"{name}: LAPACK refused argument {-info}")
     return result
+
+
+linalg_ldl_solve.vjp("LD", "B")(underived("linalg_ldl_solve"))
 
 
 @linalg_ldl_solve.meta

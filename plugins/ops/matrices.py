@@ -185,6 +185,8 @@ def block_diag(F, tensors):
     tensor([[1, 2, 0],
             [0, 0, 3]])
     """
+    if type(tensors) is list:
+        raise TypeError("block_diag(): expected Tensor as element 0, not list; write block_diag(*tensors)")
     if not len(tensors):
         return F.empty((1, 0))
     for i, t in enumerate(tensors):

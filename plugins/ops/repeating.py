@@ -223,8 +223,8 @@ def interleave_index_samples(make):
     yield make.ints(4, low=0, high=3)
 
 
-@composite(kinds={"dim": "int?", "output_size": "int?", "repeats": "tensor|int?"})
-def repeat_interleave(F, input, repeats=None, dim=None, *, output_size=None):
+@composite(kinds={"dim": "int?", "output_size": "int?", "repeats": "tensor|int..."})
+def repeat_interleave(F, input, repeats=..., dim=None, *, output_size=None):
     """Each slice along `dim` repeated `repeats` times in a row.
 
     `repeats` is an int or a 1-d integer tensor with one count for each slice. Without `dim` the input is flattened;
@@ -234,7 +234,7 @@ def repeat_interleave(F, input, repeats=None, dim=None, *, output_size=None):
     >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])
     """
-    if repeats is None:
+    if repeats is ...:
         return F.interleave_index(input)
     if dim is None:
         input, dim = F.reshape(input, (-1,)), 0

@@ -6,7 +6,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, dtype_of, hookimpl, op, rng, scipy_of
 
 from . import _rejection as rejection
-from ._checks import DIFFERENTIABLE
+from ._checks import DIFFERENTIABLE, underived
 from ._draws import doubles, exponential_array, refuse_integers
 from ._implicit import beta_derivative, gamma_derivative
 from .random import no_gradient, normal_around_meta
@@ -169,7 +169,7 @@ def standard_gamma(F, input, generator=None):
     return F.gamma_samples(input, generator)
 
 
-@op(at=("_standard_gamma_grad",), like="input", vjp=None)
+@op(at=("_standard_gamma_grad",), like="input", node="NotImplemented")
 def standard_gamma_grad(xp, input, output):
     """How gamma samples `output` move with their shapes: see `_implicit`.
 
@@ -208,7 +208,7 @@ def sample_dirichlet(F, input, generator=None):
     return F.dirichlet_samples(input, generator)
 
 
-@op(at=("_dirichlet_grad",), like="x", vjp=None, kinds={"alpha": "tensor", "total": "tensor"})
+@op(at=("_dirichlet_grad",), like="x", node="NotImplemented", kinds={"alpha": "tensor", "total": "tensor"})
 def dirichlet_grad(xp, x, alpha, total):
     """How a share of a Dirichlet sample moves with its concentration.
 
@@ -227,6 +227,10 @@ def dirichlet_grad(xp, x, alpha, total):
 @sample_dirichlet.samples
 def concentrations(make):
     yield make(2, 3, low=0.5, high=3, requires_grad=False)
+
+
+standard_gamma_grad.vjp("input")(underived("_standard_gamma_grad"))
+dirichlet_grad.vjp("x", "alpha", "total")(underived("_dirichlet_grad"))
 
 
 @standard_gamma_grad.samples

@@ -39,6 +39,9 @@ def reshape(xp, input, shape):
         out = input.reshape(shape)
     except ValueError:
         raise reshape_error(shape, input.size) from None
+    except TypeError:  # NumPy takes no bool for a size
+        shape = tuple(map(int, shape))
+        return reshape.kernels["*"](xp, input, shape)
     if out.shape != shape and min(shape, default=0) < -1:  # NumPy infers any negative size
         raise reshape_error(shape, input.size)
     return out
@@ -268,10 +271,10 @@ def unflatten_errors(make):
 
 
 @view(
-    inplace="shape", variadic="dim",
+    inplace="shape", variadic="dim", kinds={"dim": "int|ints..."},
     node={"SqueezeBackward1": "type(dim) is int", "SqueezeBackward2": "type(dim) is tuple"},
 )  # fmt: skip
-def squeeze(xp, input, dim=None):
+def squeeze(xp, input, dim=...):
     """Drop dimensions of size 1: all, or those named by `dim` (int or tuple).
 
     A named dimension of another size stays.
@@ -281,7 +284,7 @@ def squeeze(xp, input, dim=None):
     torch.Size([2, 1])
     """
     shape = input.shape
-    if dim is None:
+    if dim is ...:
         return input.reshape([n for n in shape if n != 1]) if 1 in shape else input[...]
     if hasattr(dim, "__index__"):
         dim = axes(dim.__index__(), len(shape))

@@ -6,6 +6,8 @@ import operator
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._checks import underived
+
 
 @composite(kinds={"correction": "int"})
 def cov(F, input, *, correction=1, fweights=None, aweights=None):
@@ -168,7 +170,7 @@ def _check_histogram(name, input, weight) -> None:
         )
 
 
-@op(vjp=None, returns="hist bin_edges", kinds={"bins": "tensor|int"})
+@op(returns="hist bin_edges", kinds={"bins": "tensor|int"}, node="NotImplemented")
 def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
     """Numbers of elements in bins: a named tuple (hist, bin_edges).
 
@@ -203,6 +205,9 @@ def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
     else:
         edges = _edges(xp, "torch.histogram", flat, bins, range)
     return _counts(xp, flat[:, None], [edges], weight, density), edges
+
+
+histogram.vjp("input", "weight")(underived("histogram"))
 
 
 @histogram.meta

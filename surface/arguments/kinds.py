@@ -8,7 +8,6 @@ import numpy
 
 import plugrad
 
-_NONE = type(None)
 _LIMIT = 1 << 63  # PyTorch's ints have 64 bits
 
 
@@ -131,18 +130,20 @@ def alternatives():
 def kind(declaration: str) -> Kind:
     """Return the kind of a declaration: names of `alternatives` joined by `|`, with a `?` where None may stand.
 
+    With `...` in its place an argument may be left out, which is then its default, but not given as None.
+
     >>> kind("int|ints?").words
     'int or tuple of ints'
     >>> kind("bool").fits(1), kind("float").fits(1)
     (False, True)
     """
-    optional = declaration.endswith("?")
-    parts = [alternatives()[name] for name in declaration.removesuffix("?").split("|")]
-    types = frozenset().union(*[part.types for part in parts], (_NONE,) if optional else ())
+    absent = [value for end, value in (("?", None), ("...", ...)) if declaration.endswith(end)]
+    parts = [alternatives()[name] for name in declaration.rstrip("?.").split("|")]
+    types = frozenset().union(*[part.types for part in parts], map(type, absent))
     words, tests = " or ".join(part.words for part in parts), [part.fits for part in parts]
     return Kind(
         words, parts[0].example, types,
-        lambda value: optional and value is None or any([test(value) for test in tests]),
+        lambda value: any([value is one for one in absent]) or any([test(value) for test in tests]),
         all([part.plain for part in parts]),
     )  # fmt: skip
 

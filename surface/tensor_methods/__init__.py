@@ -124,6 +124,8 @@ def _become(tensor, other):
 
 def is_pinned(self, device=None) -> bool:
     """Whether the tensor is in pinned host memory: see `pin_memory`."""
+    if device is not None:
+        plugrad.device(device)  # which refuses what is none
     return plugrad.cuda._pinned.is_pinned(self)
 
 

@@ -101,4 +101,4 @@ def test_samples_are_of_their_kinds():
         for sample in samples_of(op) if op.names else ():
             given = {"dtype": None} if "dtype" in op.keyword_only and "dtype" not in op.defaults else {}
             given |= {name: value for name, value in sample.kwargs.items() if name in op.index}
-            assert op.wrong(op.bind(sample.args, given)) is None, op
+            assert op.wrong(op.bind(*sample.args, **given)) is None, op
