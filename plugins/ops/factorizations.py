@@ -330,7 +330,7 @@ def linalg_householder_product(F, input, tau, *, out=None):
 
 @composite(at=("orgqr", "Tensor.orgqr"))
 def orgqr(F, input, input2, *, out=None):
-    """First columns of a product of Householder reflections, `linalg.householder_product`.
+    """First columns of a product of reflections: `linalg.householder_product`.
 
     >>> import plugrad as torch
     >>> torch.orgqr(torch.eye(2), torch.zeros(2))

@@ -41,6 +41,19 @@ def kernels_for_sparse(program, found, oracle, subject, watch):
 
 
 @kind
+def products_of_sparse(program, found, oracle, subject, watch):
+    """PyTorch multiplies sparse gradients wrongly by what they are broadcast with.
+
+    What PyTorch has with dense gradients is what is here.
+    """
+    dense = [statement.replace(", sparse=True", "") for statement in program]
+    if not found.kind.endswith("values") or dense == program:
+        return False
+    left = difference(program, oracle, subject, watch, instead=dense)
+    return left is None or left.kind.endswith(("layout", "class", "strides"))
+
+
+@kind
 def layouts_of_gradients(program, found, oracle, subject, watch):
     """The gradient of what is not looked up itself is dense; PyTorch's ops hand sparse ones on where they can.
 
