@@ -39,9 +39,10 @@ def reshape(xp, input, shape):
         out = input.reshape(shape)
     except ValueError:
         raise reshape_error(shape, input.size) from None
-    except TypeError:  # NumPy takes no bool for a size
-        shape = tuple(map(int, shape))
-        return reshape.kernels["*"](xp, input, shape)
+    except TypeError:
+        if not any(n.__class__ is bool for n in shape):
+            raise
+        return reshape.kernels["*"](xp, input, tuple([n + 0 for n in shape]))  # NumPy takes no bool for a size
     if out.shape != shape and min(shape, default=0) < -1:  # NumPy infers any negative size
         raise reshape_error(shape, input.size)
     return out

@@ -22,7 +22,7 @@ ALL, STRIDED, IMAGES = {"row-major", "transposed", "channels last"}, {"transpose
 # For a reason: the orders of inputs in which strides differ, and the ops.
 KNOWN = {
     "matrices are row-major here, and column-major where PyTorch has LAPACK's": (ALL, """
-        _lu_with_info cholesky_inverse cholesky_solve linalg_householder_product linalg_inv linalg_inv_ex
+        _lu_with_info cholesky_inverse cholesky_solve inverse orgqr linalg_householder_product linalg_inv linalg_inv_ex
         linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu_factor linalg_lu_factor_ex
         linalg_lu_solve linalg_qr linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_tensorinv lu
         lu_method lu_solve ormqr qr triangular_solve"""),
