@@ -328,7 +328,7 @@ def linalg_householder_product(F, input, tau, *, out=None):
     return result if out is None else write_out(linalg_householder_product, result, out)
 
 
-@composite(at=("orgqr", "Tensor.orgqr"))
+@composite(at=("orgqr", "Tensor.orgqr"), kinds={"input2": "tensor"})
 def orgqr(F, input, input2, *, out=None):
     """First columns of a product of reflections: `linalg.householder_product`.
 

@@ -93,7 +93,10 @@ def pinverse_samples(make):
     yield make(4, 3)
 
 
-@composite(at=("linalg.lstsq",), returns="solution residuals rank singular_values", autocast={"cpu": "float32"})
+@composite(
+    at=("linalg.lstsq",), returns="solution residuals rank singular_values", autocast={"cpu": "float32"},
+    kinds={"b": "tensor"},
+)  # fmt: skip
 def linalg_lstsq(F, input, b, rcond=None, *, driver=None):
     """Least squares: the smallest X that minimizes the norm of A X - B.
 

@@ -415,7 +415,7 @@ def triangular_solve_samples(make):
     yield make(3, 2), make(3, 3, low=1, high=2)
 
 
-@composite(autocast={"cpu": "float32"})
+@composite(autocast={"cpu": "float32"}, kinds={"input2": "tensor"})
 def cholesky_solve(F, input, input2, upper=False):
     """Solution X of `A X = input` from the Cholesky factor of A.
 

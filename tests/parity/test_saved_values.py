@@ -34,7 +34,8 @@ HARMLESS = {
         fft input 0, ifft input 0, ihfft input 0, ihfft2 input 0, ihfftn input 0, rfft input 0, rfft2 input 0,
         rfftn input 0, stft input 0""",
     "the gradient is computed from the input, not from the result": """
-        linalg_det result 0, linalg_eigvals result 0, linalg_householder_product result 0, linalg_lstsq result 0,
+        det result 0, linalg_det result 0, linalg_eigvals result 0, linalg_householder_product result 0,
+        linalg_lstsq result 0, orgqr result 0,
         linalg_svdvals result 0, log_ndtr result 0, polar result 0, native_batch_norm result 1,
         native_batch_norm result 2, native_layer_norm result 2""",
     "the factors are computed again from the compact ones, which the caller never gets": """
@@ -45,7 +46,7 @@ HARMLESS = {
         grid_sample input 1, grid_sampler_3d input 0, grid_sampler_3d input 1,
         linalg_householder_product input 0, linalg_lu_solve input 1, linalg_vander input 0, lu_solve input 2,
         multi_margin_loss input 0, multi_margin_loss input 2, multilabel_margin_loss input 0,
-        multilabel_margin_loss input 1, mvlgamma input 0, ormqr input 0, ormqr result 0, pdist input 0,
+        multilabel_margin_loss input 1, mvlgamma input 0, orgqr input 0, ormqr input 0, ormqr result 0, pdist input 0,
         renorm input 0, triangular_solve input 0""",
 }
 # What is refused here alone.
