@@ -30,7 +30,7 @@ def transpose_vjp(F, g, dim0, dim1):
     return F.transpose(g, dim0, dim1)
 
 
-@view(inplace="shape", node="TransposeBackward0")
+@view(inplace="shape", node="TransposeBackward0", kinds={"axis0": "int", "axis1": "int"})
 def swapaxes(xp, input, axis0, axis1):
     """Swap two dimensions, as `transpose` does, by NumPy's names.
 
