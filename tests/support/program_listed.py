@@ -246,7 +246,7 @@ def edges_of_views(program, found, oracle, subject, watch):
     if not asked or not leaf or not nothing and not strict(found, "modified by an inplace operation"):
         return False
     if nothing:
-        return _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
+        return any(_is_view(name, program[:-1], oracle) for name in re.findall(r"v\d+", asked[0].rpartition("[")[2]))
     other = program[-1].replace(f"{asked[1]}]", f"{leaf[1]}]")
     viewed = _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
     return viewed and difference([*program[:-1], other], oracle, subject, watch) is None

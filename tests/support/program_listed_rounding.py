@@ -122,14 +122,15 @@ def kinks_met_by_rounding(program, found, oracle, subject, watch):
 
 @kind
 def quotients_of_rounding(program, found, oracle, subject, watch):
-    """What comes of dividing by what is zero but for rounding is not said.
+    """What comes of dividing by what is zero but for rounding is not said, nor in which direction it lies.
 
     The difference goes when the divisor is rounded to nine digits first.
     """
-    divided = r" / (v\d+)"
-    if not found.kind.endswith("values") or not matches(divided, program):
+    divided, direction = r" / (v\d+)", r"atan2\((v\d+), (v\d+)\)"
+    if not found.kind.endswith("values") or not matches(f"{divided}|{direction}", program):
         return False
     rounded = [re.sub(divided, r" / rounded(\1)", statement) for statement in program]
+    rounded = [re.sub(direction, r"atan2(rounded(\1), rounded(\2))", statement) for statement in rounded]
     return difference(rounded, oracle, subject, watch) is None
 
 

@@ -303,6 +303,19 @@ def batches_in_hooks(program, found, oracle, subject, watch):
 
 
 @kind
+def tangents_that_are_saved(program, found, oracle, subject, watch):
+    """How a tangent is computed decides whether it is saved for the way back, and may not be written.
+
+    The difference goes when a copy of it is given.
+    """
+    copied = [re.sub(r"(F\.make_dual\(.+, v\d+)\)", r"\1.clone())", statement) for statement in program]
+    if copied == program or not strict(found, "modified by an inplace operation"):
+        return False
+    left = difference(copied, oracle, subject, watch)
+    return left is None or listed(copied, left, oracle, subject, watch) is not None
+
+
+@kind
 def overwritten_forward(program, found, oracle, subject, watch):
     """Some of PyTorch's forward derivatives overwrite what they saved; the program writes nothing itself."""
     written = matches(r"[a-z]_\(|\] [-+*/]?= | [-+*/]= |out=|inplace|AddOne|Dirty", program)
