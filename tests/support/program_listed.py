@@ -13,7 +13,7 @@ import numpy as np
 
 from support import program_listed_rounding, program_listed_saved, program_listed_wider  # noqa: F401  their kinds
 from support.program_kinds import EITHER_FIRST, HISTORY, VIEW_REFUSED, after, kind, lenient, listed, matches, strict
-from support.program_runs import SEEN_OF_VARIABLES, Run, difference, held
+from support.program_runs import SEEN_OF_VARIABLES, Run, difference, held, values_of
 
 # ---------------------------------------------------------------------------------------------------- memory
 
@@ -242,7 +242,10 @@ def edges_of_views(program, found, oracle, subject, watch):
     """
     asked = re.search(r"(?:autograd\.grad\(|inputs=).*?\[(?:v\d+, )?(v\d+)\]", program[-1])
     leaf = re.match(r"(v\d+) = ", program[0])
-    nothing = found.kind == "values" and "materialize_grads" in program[-1] and not np.any(found.expected)
+    nothing = found.kind in ("values", *HISTORY) and "materialize_grads" in program[-1]
+    if nothing:
+        with after(program, oracle) as run:
+            nothing = not np.any(values_of(run.tensors()[found.name]))
     if not asked or not leaf or not nothing and not strict(found, "modified by an inplace operation"):
         return False
     if nothing:
