@@ -87,7 +87,9 @@ def freed(program, found, oracle, subject, watch):
     """
     if not (lenient(found, FREED) or strict(found, FREED)):
         return False
-    return difference([_retaining(statement) for statement in program], oracle, subject, watch) is None
+    retained = [_retaining(statement) for statement in program]
+    left = difference(retained, oracle, subject, watch)
+    return left is None or left.kind != "error" and listed(retained, left, oracle, subject, watch) is not None
 
 
 def _retaining(statement: str) -> str:
