@@ -62,51 +62,108 @@ static PyObject *declined(const bound *b, PyObject *const *args, Py_ssize_t n) {
     return result;
 }
 
+/* Lists in the place of arrays: the kernel is called with the first of each, the second, and so on. Returns how many calls
+   were served, up to the first that was not, which has written nothing. */
+static PyObject *call_each(const bound *b, PyObject *const *args, Py_ssize_t n) {
+    PyObject *lists[ARRAYS]; /* as tuples, which do not change while other threads run */
+    double numbers[NUMBERS];
+    int na = 0, nn = 0, fits = b->like == -1;
+    for (Py_ssize_t i = b->skipped; fits && i < n; i++) {
+        if (PyList_Check(args[i])) {
+            fits = na < ARRAYS && (lists[na] = PyList_AsTuple(args[i]));
+            na += fits;
+        } else {
+            fits = nn < NUMBERS && !PyArray_CheckScalar(args[i]) && !PyArray_Check(args[i]);
+            const double number = fits ? PyFloat_AsDouble(args[i]) : 0;
+            if (number == -1.0 && PyErr_Occurred()) PyErr_Clear(), fits = 0;
+            if (fits) numbers[nn++] = number;
+        }
+    }
+    const Py_ssize_t calls = na ? PyTuple_Size(lists[0]) : 0;
+    for (int k = 0; k < na; k++) fits = fits && PyTuple_Size(lists[k]) == calls;
+    pg_array *arrays = fits && na >= b->arrays && nn >= b->numbers ? malloc((calls * (na + 1) + 1) * sizeof *arrays) : NULL;
+    Py_ssize_t described = 0, served = 0;
+    int64_t size = 0;
+    for (; arrays && described < calls; described++) {
+        pg_array *at = arrays + described * (na + 1);
+        int known = 1;
+        for (int k = 0; k < na; k++) {
+            PyObject *value = PyTuple_GetItem(lists[k], described);
+            known = known && Py_TYPE(value) == &PyArray_Type && describe(at + k, (PyArrayObject *)value, b->strided);
+            if (known) size += at[k].size;
+        }
+        if (!known) break;
+        at[na].data = NULL;
+    }
+    PyThreadState *state = size > MUCH ? PyEval_SaveThread() : NULL;
+    while (served < described && !b->kernel(arrays + served * (na + 1), numbers)) served++;
+    if (state) PyEval_RestoreThread(state);
+    for (int k = 0; k < na; k++) Py_DECREF(lists[k]);
+    if (!arrays) {
+        PyErr_Clear();
+        return declined(b, args, n);
+    }
+    free(arrays);
+    return PyLong_FromSsize_t(served);
+}
+
+/* A copy of an array in which one element stands for many, as the gradient of a sum does; NULL for others. */
+static PyObject *dense(PyArrayObject *x) {
+    int repeats = 0;
+    for (int d = 0; d < PyArray_NDIM(x); d++) repeats |= PyArray_STRIDES(x)[d] == 0 && PyArray_DIMS(x)[d] > 1;
+    PyObject *copy = repeats && PyArray_SIZE(x) && PyArray_TYPE(x) != NPY_OBJECT ? PyArray_NewCopy(x, NPY_CORDER) : NULL;
+    if (!copy) PyErr_Clear();
+    return copy;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     const bound *b = PyCapsule_GetPointer(self, NAME);
+    if (n > b->skipped && PyList_Check(args[b->skipped])) return call_each(b, args, n);
     pg_array arrays[ARRAYS + 1];
     double numbers[NUMBERS];
-    int na = 0, nn = 0, like = b->like;
+    PyObject *copies[ARRAYS], *result = NULL;
+    int na = 0, nn = 0, nc = 0, like = b->like, refused = 1;
     int64_t size = 0;
     for (Py_ssize_t i = b->skipped; i < n; i++) {
         PyObject *value = args[i];
         if (Py_TYPE(value) == &PyArray_Type) {
-            if (na == ARRAYS || !describe(arrays + na, (PyArrayObject *)value, b->strided)) return declined(b, args, n);
+            if (na == ARRAYS) goto end;
+            if (!describe(arrays + na, (PyArrayObject *)value, b->strided)) {
+                if (!(copies[nc] = dense((PyArrayObject *)value))) goto end;
+                if (!describe(arrays + na, (PyArrayObject *)copies[nc++], 0)) goto end;
+                arrays[na].flags &= ~PG_WRITABLE; /* what is written there nobody would see */
+            }
             size += arrays[na++].size;
         } else {
-            if (PyArray_CheckScalar(value) || PyArray_Check(value)) return declined(b, args, n);
+            if (nn == NUMBERS || PyArray_CheckScalar(value) || PyArray_Check(value)) goto end;
             double number = PyFloat_AsDouble(value);
             if (number == -1.0 && PyErr_Occurred()) { /* no number, or too large a one: whoever computes it has the words */
                 PyErr_Clear();
-                return declined(b, args, n);
+                goto end;
             }
-            if (nn == NUMBERS) return declined(b, args, n);
             numbers[nn++] = number;
         }
     }
-    if (na < b->arrays || nn < b->numbers) return declined(b, args, n);
+    if (na < b->arrays || nn < b->numbers || like >= na) goto end;
     if (like == LARGER)
         like = arrays[1].ndim != arrays[0].ndim ? arrays[1].ndim > arrays[0].ndim : arrays[1].size > arrays[0].size;
-    PyObject *result = NULL;
     if (like >= 0) {
-        if (like >= na) return declined(b, args, n);
         const pg_array *model = arrays + like;
         result = PyArray_SimpleNew((int)model->ndim, (npy_intp *)model->shape, model->type);
-        if (!result) return NULL;
+        if (!result) goto end;
         describe(arrays + na, (PyArrayObject *)result, 0);
     } else arrays[na].data = NULL; /* so a kernel sees how many there are */
-    int refused;
     if (size > MUCH) {
         PyThreadState *state = PyEval_SaveThread();
         refused = b->kernel(arrays, numbers);
         PyEval_RestoreThread(state);
     } else refused = b->kernel(arrays, numbers);
-    if (refused) {
-        Py_XDECREF(result);
-        return declined(b, args, n);
-    }
-    if (result) return result;
-    Py_RETURN_NONE;
+end:
+    while (nc) Py_DECREF(copies[--nc]);
+    if (!refused && !result) Py_RETURN_NONE;
+    if (!refused || PyErr_Occurred()) return result;
+    Py_XDECREF(result);
+    return declined(b, args, n);
 }
 
 static PyMethodDef call_method = {"kernel", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};

@@ -175,7 +175,7 @@ def normalize_grad_native(
         return NotImplemented
     what = place[0]
     small = shape if what else input.shape[input.ndim - len(dims) :]
-    result, of_weight, of_bias = xp.empty_like(g), xp.empty(small, g.dtype), xp.empty(small, g.dtype)
+    result, of_weight, of_bias = xp.empty(g.shape, g.dtype), xp.empty(small, g.dtype), xp.empty(small, g.dtype)
     n, rows = of_weight.size, y1.size
     parts = size[0] if what == 2 else min(16, max(1, rows * n // 16384))
     partial = xp.empty((parts, 2, 0 if what == 1 else n), g.dtype)

@@ -72,7 +72,7 @@ class Adagrad(Optimizer):
 
 
 @Adagrad.kernel("cpu")
-@native("scaled")
+@native("scaled", lists=True)
 def adagrad_in_c(call, xp, p, g, state, group):
     rate = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
     return call(p, g, state["sum"], rate, group["weight_decay"], group["eps"], 1, 1)

@@ -93,7 +93,7 @@ def _in_one_pass(call, xp, p, g, state, group):
     return call(p, g, m, v, beta1, beta2, state["rate"], state["eps"], 1 - decay, l2)
 
 
-Adam.kernel("cpu")(native("adam")(_in_one_pass))
+Adam.kernel("cpu")(native("adam", lists=True)(_in_one_pass))
 _on_cuda = load_inline(cuda=pathlib.Path(__file__).with_suffix(".cu"), name="adam", arrays=4, numbers=6)
 Adam.kernel("cuda")(native(_on_cuda)(_in_one_pass))
 

@@ -78,7 +78,7 @@ class RMSprop(Optimizer):
 
 
 @RMSprop.kernel("cpu")
-@native("scaled")
+@native("scaled", lists=True)
 def rmsprop_in_c(call, xp, p, g, state, group):
     if group["centered"] or group["momentum"] > 0:
         return NotImplemented

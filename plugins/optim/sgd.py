@@ -85,7 +85,7 @@ class SGD(Optimizer):
 
 
 @SGD.kernel("cpu")
-@native("sgd")
+@native("sgd", lists=True)
 def sgd_in_c(call, xp, p, g, state, group):
     if not group["momentum"]:
         return call(p, g, group["lr"], group["weight_decay"])

@@ -170,6 +170,27 @@ class _Round:
             state.update(zip(self.names, arrays[1:], strict=True))
         return function(xp, arrays[0], g, state, options)
 
+    @property
+    def takes_lists(self):
+        """Whether one call of the kernel updates several parameters."""
+        return getattr(self.kernel, "lists", False) and not self.options.get("maximize")
+
+    def listed(self, jobs):
+        """Update parameters by calls of a kernel that takes lists, and what it does not serve one by one."""
+        while jobs:
+            _, gradients, arrays = zip(*jobs)
+            done = self.updated(self.kernel, list(gradients), list(map(list, zip(*arrays))))
+            if done is NotImplemented:
+                return self.apart(jobs)
+            if done < len(jobs):
+                self.alone(jobs[done])
+            jobs = jobs[done + 1 :]
+
+    def apart(self, jobs):
+        """Update parameters one by one."""
+        for job in jobs:
+            self.alone(job)
+
     def sparse(self, job):
         """Update a parameter whose gradient is sparse."""
         p, g, arrays = job
@@ -214,7 +235,7 @@ class _Few(_Round):
     def take(self):
         optimizer, self.state = self.optimizer, {"fresh": False}
         optimizer.advance(self.state, self.options)
-        self.begun = True
+        self.begun, listed = True, []
         for p in self.given:
             grad = p.grad
             if grad is not None:
@@ -223,11 +244,16 @@ class _Few(_Round):
                 self.on(p._type.backend)
                 if grad.is_sparse:
                     self.sparse((p, grad._data, (data,)))
+                elif self.takes_lists:
+                    listed.append((p, grad._data, (data,)))
                 elif data.size <= BLOCK or not optimizer.elementwise:
                     self.update(grad._data, (data,))
                 else:
                     self.alone((p, grad._data, (data,)))
                 self.done += 1
+        if listed:
+            self.on(listed[0][0]._type.backend)
+            self.listed(listed)
 
 
 class _Run(_Round):
@@ -245,6 +271,9 @@ class _Run(_Round):
         self.on(jobs[0][0]._type.backend)
         if is_sparse or not optimizer.elementwise:
             update = self.sparse if is_sparse else self.whole
+        elif self.takes_lists and jobs[0][1].dtype.kind != "c":
+            self.units = [(self.listed, len(jobs), jobs)]
+            return
         elif len(jobs) > 1 and jobs[0][1].dtype.kind != "c":
             self.units = self.together(jobs)
             return
@@ -273,6 +302,10 @@ class _Run(_Round):
         for index, value in enumerate(values):
             for row in self.counters:
                 row[index].fill(value)
+
+    def apart(self, jobs):
+        for update, _, unit in self.together(jobs):
+            update(unit)
 
     def whole(self, job):
         self.update(job[1], job[2])

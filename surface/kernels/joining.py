@@ -27,7 +27,7 @@ def is_native(function) -> bool:
     return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
 
 
-def native(name, otherwise=None, plain=False):
+def native(name, otherwise=None, plain=False, lists=False):
     """Make a kernel of a function in C and of one in Python that calls it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
@@ -38,6 +38,9 @@ def native(name, otherwise=None, plain=False):
 
     `plain`: what is decorated does no more than to hand on its arguments, arrays and numbers; so calls of the op are
     calls of the C function.
+
+    `lists`: what is decorated may get lists in the place of arrays, and returns what the C function does: how many of
+    these calls, one with each list's first array and so on, it served. So a step of an optimizer is one call.
     """
 
     def join(adapter):
@@ -51,6 +54,7 @@ def native(name, otherwise=None, plain=False):
             other = otherwise.kernels.get("cpu") if is_native(call) else None
             kernel = _with_fallback(adapter, call, other or otherwise.kernels["*"])
         kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
+        kernel.lists = lists
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)
         return kernel
