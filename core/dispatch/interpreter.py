@@ -264,8 +264,7 @@ def finish(op, values, raw, ttype, result, result_dtype):
     if result_dtype is not None and dtype != result_dtype:
         if dtype.kind in "mMOSU":
             wrapped(op, ttype, result)  # which raises
-        with numpy.errstate(all="ignore"):  # what is too large becomes infinite
-            result = ttype.backend.cast(result, result_dtype)
+        result = ttype.backend.cast(result, result_dtype)
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.any_order and not ttype.symbolic:

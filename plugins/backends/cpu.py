@@ -75,7 +75,10 @@ class CPU(Backend):
             single, half = (array, result) if narrows else (result, array)
             if _halve(single, half if half.dtype.char == "e" else half.view(numpy.uint16), narrows) is None:
                 return result
-        return array.astype(dtype)
+        if dtype.itemsize >= array.dtype.itemsize:
+            return array.astype(dtype)
+        with numpy.errstate(all="ignore"):  # what is too large becomes infinite
+            return array.astype(dtype)
 
     def generator(self, seed):
         return Source(seed)

@@ -125,6 +125,19 @@ def nll(xp, input, target, weight, ignore_index, reduction):
     return _collect(values, shares, reduction, target.shape)
 
 
+_HOW = {"none": 0, "mean": 1, "sum": 2}
+
+
+@nll.kernel("cpu")
+@native("nll", otherwise=nll)
+def nll_in_c(call, xp, input, target, weight, ignore_index, reduction):
+    if weight is not None or reduction not in _HOW:
+        return NotImplemented
+    result = xp.empty(target.shape if reduction == "none" else (), input.dtype)
+    done = call(input, target, result, ignore_index, _HOW[reduction])
+    return result if done is None else done
+
+
 @nll.vjp("input")
 def nll_vjp(F, g, input_shape, target, weight, ignore_index, reduction):
     return F.nll_grad(g, target, weight, ignore_index, reduction, input_shape)
@@ -151,6 +164,16 @@ def nll_grad(xp, g, target, weight, ignore_index, reduction, shape):
     rows = xp.zeros((labels.size, classes), g.dtype)
     rows[xp.arange(labels.size), labels] = -scale if shares is None else -scale * shares
     return _unrows(xp, rows, shape)
+
+
+@nll_grad.kernel("cpu")
+@native("nll_grad", otherwise=nll_grad)
+def nll_grad_in_c(call, xp, g, target, weight, ignore_index, reduction, shape):
+    if weight is not None or reduction not in _HOW:
+        return NotImplemented
+    rows = xp.empty(shape, g.dtype)
+    done = call(xp.ascontiguousarray(g), target, rows, ignore_index, _HOW[reduction])
+    return rows if done is None else done
 
 
 @nll_grad.vjp("g")
@@ -290,9 +313,6 @@ def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, lab
     if kept is not None:
         values = xp.where(kept, values, 0)
     return _collect(values, shares, reduction, target.shape)
-
-
-_HOW = {"none": 0, "mean": 1, "sum": 2}
 
 
 @cross_entropy_labels.kernel("cpu")

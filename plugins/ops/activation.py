@@ -93,6 +93,12 @@ def _like(array, number):
     return int(number) if is_integer(array.dtype) else number
 
 
+@hardtanh.kernel("cpu")
+@native("clamp", otherwise=hardtanh)
+def hardtanh_in_c(call, xp, input, min_val=-1.0, max_val=1.0):
+    return call(input, min_val, max_val) if min_val <= max_val else NotImplemented
+
+
 @hardtanh.vjp
 def hardtanh_vjp(F, g, input, min_val, max_val):
     return F.where((input > min_val) & (input < max_val), g, 0.0)
@@ -322,6 +328,12 @@ def logsigmoid(xp, input):
     """
     refuse(NOT_FLOATING, "log_sigmoid_cpu", input)
     return input.clip(-math.inf, 0) - xp.log1p(xp.exp(-xp.abs(input)))
+
+
+@logsigmoid.kernel("cpu")
+@native("log_sigmoid", otherwise=logsigmoid, plain=True)
+def logsigmoid_in_c(call, xp, input):
+    return call(input)
 
 
 @logsigmoid.vjp

@@ -6,6 +6,8 @@ gradients, and take the geometry as one `Axis` per pooled dimension.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
 from . import max_pooling
@@ -57,12 +59,16 @@ def _in_c(call, xp, input, shape, axes, padding_counts, divisor):
     """Call a kernel in C on images (M, *S)."""
     if not input.flags.c_contiguous or not input.size or 0 in shape:
         return NotImplemented
-    n, numbers = len(axes), []
-    for axis in axes:
-        numbers += (0, 0, 0) if axis.steps is None else axis.steps[:3]
-    out = xp.empty(shape, input.dtype)
-    images = [array.reshape(-1, *array.shape[array.ndim - n :]) for array in (input, out)]
-    return NotImplemented if call(*images, *numbers, padding_counts, divisor or 0) is NotImplemented else out
+    n, out = len(axes), xp.empty(shape, input.dtype)
+    images = input.reshape(-1, *input.shape[input.ndim - n :]), out.reshape(-1, *shape[len(shape) - n :])
+    done = call(*images, *_numbers(tuple(axes)), padding_counts, divisor or 0)
+    return out if done is None else done
+
+
+@lru_cache(maxsize=1024)
+def _numbers(axes):
+    """Return kernel, stride and padding along each axis, zeros where windows are of different lengths."""
+    return tuple([number for axis in axes for number in (axis.steps[:3] if axis.steps else (0, 0, 0))])
 
 
 @avg_pool.kernel("cpu")

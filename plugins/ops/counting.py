@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, native, op
 
 from ._checks import is_number, ordered_floats, underived
 
@@ -22,6 +22,16 @@ def nonzero_rows(xp, input):
     if input.ndim == 0:
         return xp.zeros((int(bool(input)), 0), "int64")
     return xp.stack(xp.nonzero(input), 1).astype("int64", copy=False)
+
+
+@nonzero_rows.kernel("cpu")
+@native("nonzero", otherwise=nonzero_rows)
+def nonzero_in_c(call, xp, input):
+    count = xp.empty((), xp.int64)
+    if call(input, count) is NotImplemented:
+        return NotImplemented
+    places = xp.empty((count[()], input.ndim), xp.int64)
+    return places if call(input, places) is None else NotImplemented
 
 
 @composite()
@@ -54,6 +64,24 @@ def unique_parts(xp, input, dim=None):
     values, inverse, counts = xp.unique(ordered_floats(input), axis=dim, **asked)
     inverse = inverse.reshape(input.shape if dim is None else -1)
     return values.astype(input.dtype, copy=False), inverse.astype("int64"), counts.astype("int64")
+
+
+@unique_parts.kernel("cpu")
+@native("order_of", otherwise=unique_parts)
+def unique_parts_in_c(call, xp, input, dim=None):
+    if dim is not None or not input.size:
+        return NotImplemented
+    flat = input.reshape(-1)
+    ordered, places, first = xp.empty_like(flat), xp.empty(flat.size, xp.int64), xp.ones(flat.size, bool)
+    if call(flat, ordered, places, False) is NotImplemented:
+        return NotImplemented
+    xp.not_equal(ordered[1:], ordered[:-1], first[1:])
+    starts, inverse = xp.flatnonzero(first), xp.empty(flat.size, xp.int64)
+    inverse[places] = xp.cumsum(first) - 1
+    counts = xp.empty(starts.size, xp.int64)
+    xp.subtract(starts[1:], starts[:-1], counts[:-1])
+    counts[-1] = flat.size - starts[-1]
+    return ordered[starts], inverse.reshape(input.shape), counts
 
 
 @nonzero_rows.samples
@@ -155,6 +183,15 @@ def bincount(xp, input, weights=None, minlength=0):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     counts = xp.bincount(input.astype("int64"), weights, minlength)
     return counts.astype("int64" if weights is None else "float32" if weights.dtype == "float32" else "float64")
+
+
+@bincount.kernel("cpu")
+@native("count_each", otherwise=bincount)
+def bincount_in_c(call, xp, input, weights=None, minlength=0):
+    if weights is not None or minlength < 0 or input.ndim != 1 or not input.size:
+        return NotImplemented
+    counts = xp.empty(max(input.max() + 1, minlength), xp.int64)
+    return counts if call(input, counts) is None else NotImplemented
 
 
 @op(vjp=None, kinds={"bins": "int"})

@@ -255,6 +255,15 @@ def one_hot(xp, input, num_classes=-1):
     return (input[..., None] == xp.arange(num_classes)).astype("int64")
 
 
+@one_hot.kernel("cpu")
+@native("one_hot", otherwise=one_hot)
+def one_hot_in_c(call, xp, input, num_classes=-1):
+    if num_classes < 1 or not input.size:
+        return NotImplemented
+    vectors = xp.empty((*input.shape, num_classes), xp.int64)
+    return vectors if call(input, vectors) is None else NotImplemented
+
+
 @one_hot.meta
 def one_hot_meta(input, num_classes=-1):
     if num_classes < 0:

@@ -280,6 +280,19 @@ def whole_vjp(F, g, y, input):
     return F.where(ties, F.reshape(share, (1,) * len(input.shape)), 0.0)  # a NaN stays where it belongs
 
 
+def extreme_of_all_in_c(op, is_min):
+    """Give `max` or `min` of all elements its kernel in C."""
+
+    @op.kernel("cpu")
+    @native("extremes", otherwise=op)
+    def in_c(call, xp, input):
+        result = xp.empty((), input.dtype)
+        return result if input.size and call(input, result, 0, input.ndim, is_min) is None else NotImplemented
+
+
+extreme_of_all_in_c(max_all, False)
+extreme_of_all_in_c(min_all, True)
+
 for _op in (max_, min_):
     _op.vjp(chosen_vjp)
     _op.samples(along_samples)
@@ -322,6 +335,8 @@ def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     (tensor(4.), tensor([3., 4.]), tensor([[2., 4.],
             [3., 2.]]))
     """
+    if dim is other is out is None and keepdim is False:
+        return F.max_all(input)
     return overloaded(F.max_all, F.max, F.maximum, "max", input, dim, keepdim, other, out)
 
 
@@ -335,6 +350,8 @@ def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     >>> torch.min(torch.tensor([3., 1., 2.]), 0).indices
     tensor(1)
     """
+    if dim is other is out is None and keepdim is False:
+        return F.min_all(input)
     return overloaded(F.min_all, F.min, F.minimum, "min", input, dim, keepdim, other, out)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
 from ._geometry import grid, per_axis, window_count
 
@@ -29,6 +29,15 @@ def im2col(xp, input, kernel, dilation, padding, stride):
     for i, place in enumerate(_places(kernel, dilation, stride, size)):
         columns[:, :, i] = padded[(slice(None), slice(None), *place)]
     return columns.reshape(n, channels * prod(kernel), prod(size))
+
+
+@im2col.kernel("cpu")
+@native("unfold", otherwise=im2col)
+def im2col_in_c(call, xp, input, kernel, dilation, padding, stride):
+    size = window_count(input.shape[2:], kernel, stride, dilation, padding, padding)
+    columns = xp.empty((input.shape[0], input.shape[1] * prod(kernel), prod(size)), input.dtype)
+    done = call(xp.ascontiguousarray(input), columns, *kernel, *dilation, *padding, *stride)
+    return columns if done is None else done
 
 
 @im2col.meta
@@ -60,6 +69,14 @@ def col2im(xp, input, output_size, kernel, dilation, padding, stride):
     for i, place in enumerate(_places(kernel, dilation, stride, size)):
         padded[(slice(None), slice(None), *place)] += columns[:, :, i]
     return padded[(slice(None), slice(None), *(slice(p, p + s) for s, p in zip(output_size, padding)))]
+
+
+@col2im.kernel("cpu")
+@native("fold", otherwise=col2im)
+def col2im_in_c(call, xp, input, output_size, kernel, dilation, padding, stride):
+    images = xp.empty((len(input), input.shape[1] // prod(kernel), *output_size), input.dtype)
+    done = call(images, xp.ascontiguousarray(input), *kernel, *dilation, *padding, *stride)
+    return images if done is None else done
 
 
 @col2im.meta

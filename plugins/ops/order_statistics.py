@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, reduction
+from plugrad.extend import Op, axes, collect, composite, hookimpl, native, reduction
 
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, ordered_floats, refuse, refuse_empty
 from .extremes import along_samples, chosen_vjp, one_dim, overloaded, overloaded_samples, whole_vjp
@@ -58,6 +58,36 @@ def nanmedian_all(xp, input):
     """Lower median of all elements that are not NaN."""
     return _middle_of_all(xp, input, True)
 
+
+def _in_c(op, skip_nan):
+    """Give a median along a dimension its kernel in C, which takes rows."""
+
+    @op.kernel("cpu")
+    @native("median", otherwise=op)
+    def median_in_c(call, xp, input, dim, keepdim=False):
+        if dim.__class__ is not int or not input.size:
+            return NotImplemented
+        rows = input if dim == input.ndim - 1 else xp.moveaxis(input, dim, -1)
+        values, places = xp.empty(rows.shape[:-1], input.dtype), xp.empty(rows.shape[:-1], xp.int64)
+        if call(xp.ascontiguousarray(rows), values, places, skip_nan) is NotImplemented:
+            return NotImplemented
+        return (xp.expand_dims(values, dim), xp.expand_dims(places, dim)) if keepdim else (values, places)
+
+
+def _whole_in_c(op, skip_nan):
+    """Give a median of all elements its kernel in C."""
+
+    @op.kernel("cpu")
+    @native("median", otherwise=op)
+    def median_in_c(call, xp, input):
+        value, place = xp.empty((), input.dtype), xp.empty((), xp.int64)
+        return value if call(input.reshape(-1), value, place, skip_nan) is None else NotImplemented
+
+
+_in_c(median, False)
+_in_c(nanmedian, True)
+_whole_in_c(median_all, False)
+_whole_in_c(nanmedian_all, True)
 
 for _op in (median, nanmedian):
     _op.vjp(chosen_vjp)

@@ -126,6 +126,15 @@ def roll(xp, input, shifts, dims=()):
     return xp.roll(input, shifts, tuple([axes(d, input.ndim) for d in dims]))
 
 
+@roll.kernel("cpu")
+@native("roll", otherwise=roll)
+def roll_in_c(call, xp, input, shifts, dims=()):
+    if shifts.__class__ is not int or dims.__class__ is not int or not input.size or not -input.ndim <= dims < input.ndim:
+        return NotImplemented
+    dim = dims % input.ndim
+    return call(input, dim, shifts % input.shape[dim])
+
+
 @roll.vjp
 def roll_vjp(F, g, shifts, dims):
     return F.roll(g, -index(shifts) if hasattr(shifts, "__index__") else tuple(-index(s) for s in shifts), dims)
@@ -223,6 +232,28 @@ def interleave_index_samples(make):
     yield make.ints(4, low=0, high=3)
 
 
+@op(at=(), node="ViewBackward0", eight_bits=True)
+def interleave(xp, input, repeats, dim):
+    """Each slice along `dim` repeated `repeats` times in a row."""
+    return xp.repeat(input, repeats, dim)
+
+
+@interleave.meta
+def interleave_meta(input, repeats, dim):
+    return (*input.shape[:dim], input.shape[dim] * repeats, *input.shape[dim + 1 :]), input.dtype
+
+
+@interleave.vjp
+def interleave_vjp(F, g, input_shape, repeats, dim):
+    return F.sum(F.reshape(g, (*input_shape[: dim + 1], repeats, *input_shape[dim + 1 :])), dim + 1)
+
+
+@interleave.samples
+def interleave_samples(make):
+    yield make(2, 3), 2, 1
+    yield make(3), 3, 0
+
+
 @composite(kinds={"dim": "int?", "output_size": "int?", "repeats": "tensor|int..."})
 def repeat_interleave(F, input, repeats=..., dim=None, *, output_size=None):
     """Each slice along `dim` repeated `repeats` times in a row.
@@ -247,9 +278,7 @@ def repeat_interleave(F, input, repeats=..., dim=None, *, output_size=None):
     if isinstance(repeats, int):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
-        shape = tuple(input.shape)
-        spread = F.expand(F.unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
-        result = F.clone(F.reshape(spread, (*shape[:dim], n * repeats, *shape[dim + 1 :])))
+        result = F.interleave(input, repeats, dim)
     else:
         if repeats.shape[0] != n:
             raise RuntimeError(
@@ -257,8 +286,7 @@ def repeat_interleave(F, input, repeats=..., dim=None, *, output_size=None):
                 f"{repeats.shape[0]} and input.size({dim}) = {n}"
             )
         result = F.index_select(input, dim, F.interleave_index(repeats))
-    length = result.shape[dim] if result.ndim else 1
-    if output_size is not None and output_size != length:
+    if output_size is not None and output_size != (length := result.shape[dim] if result.ndim else 1):
         raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {length} but got {output_size}")
     return result
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil
 
-from plugrad.extend import Op, collect, composite, hookimpl, op
+import numpy
+
+from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
 from ._checks import ints
 from ._geometry import like_images
@@ -104,6 +107,28 @@ def resample(xp, input, size, scales, mode):
     return like_images(xp, values if values.dtype == dtype else values.astype(dtype), input)
 
 
+@lru_cache(maxsize=256)
+def _tables(mode, length, size, scale, dtype):
+    """Return positions and weights of the taps along an axis as two arrays, a row for each tap."""
+    taps = _taps(numpy, mode, length, size, scale)
+    positions = numpy.array([index for index, _ in taps], "int64")
+    return positions, numpy.array([numpy.ones(size) if weight is None else weight for _, weight in taps], dtype)
+
+
+@resample.kernel("cpu")
+@native("mix", otherwise=resample)
+def resample_in_c(call, xp, input, size, scales, mode):
+    values, first = input, input.ndim - len(size)
+    if input.dtype.char not in "fd" or not (input.size and input.flags.c_contiguous and min(size)):
+        return NotImplemented
+    for dim, (n, scale) in enumerate(zip(size, scales), first):
+        shape, source = values.shape, values
+        values = xp.empty((*shape[:dim], n, *shape[dim + 1 :]), input.dtype)
+        if call(source, *_tables(mode, shape[dim], n, scale, input.dtype), values, dim, False) is NotImplemented:
+            return NotImplemented
+    return like_images(xp, values, input)
+
+
 @resample.meta
 def resample_meta(input, size, scales, mode):
     return (*input.shape[: -len(size)], *size), input.dtype
@@ -140,6 +165,21 @@ def resample_grad(xp, input, shape, scales, mode):
                 total[(..., index[chosen]) + (slice(None),) * (-1 - i)] += xp.take(part, chosen, axis=i)
         values = total
     return values if values.dtype == dtype else values.astype(dtype)
+
+
+@resample_grad.kernel("cpu")
+@native("mix", otherwise=resample_grad)
+def resample_grad_in_c(call, xp, input, shape, scales, mode):
+    values, first = input, input.ndim - len(scales)
+    if input.dtype.char not in "fd" or not (input.size and input.flags.c_contiguous):
+        return NotImplemented
+    for dim, scale in enumerate(scales, first):
+        now, source = values.shape, values
+        values = xp.empty((*now[:dim], shape[dim], *now[dim + 1 :]), input.dtype)
+        tables = _tables(mode, shape[dim], now[dim], scale, input.dtype)
+        if call(values, *tables, source, dim, True) is NotImplemented:
+            return NotImplemented
+    return values
 
 
 @resample_grad.meta

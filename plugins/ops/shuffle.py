@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from operator import index
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last
+from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last, native, op
+
+from ._geometry import like_images
 
 
 def _need(name, input, least):
@@ -24,8 +27,54 @@ def _copied(F, result, input, factor):
     return F.clone(result) if factor == 1 or 1 in result.shape[-2:] else result
 
 
-@composite(at=("nn.functional.pixel_shuffle", "pixel_shuffle"))
-def pixel_shuffle(F, input, upscale_factor):
+@lru_cache(maxsize=1024)
+def _enlarged(shape, r):
+    """Return the shape of images of `r` times the size that channels are the blocks of, and these channels' own."""
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if r * r >= 1 << 63:
+        raise ValueError(f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}")
+    *lead, channels, height, width = shape
+    if channels % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {r * r}"
+        )
+    out = channels // (r * r)
+    return (*lead, out, height * r, width * r), (prod(lead), out, r, r, height, width)
+
+
+@lru_cache(maxsize=1024)
+def _reduced(shape, r):
+    """Return the shape of the channels that blocks of r * r pixels become, and these blocks' own."""
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    *lead, channels, height, width = shape
+    for name, position, size in (("height", -2, height), ("width", -1, width)):
+        if size % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({position})="
+                f"{size} is not divisible by {r}"
+            )
+    return (*lead, channels * r * r, height // r, width // r), (prod(lead), channels, height // r, r, width // r, r)
+
+
+def _moved(xp, input, shape, blocks, order):
+    """Return a copy of `input`, seen as `blocks`, with these dimensions in another order."""
+    result = xp.array(input.reshape(blocks).transpose(order), order="C").reshape(shape)
+    return like_images(xp, result, input) if input.ndim == 4 else result
+
+
+def _in_c(call, xp, input, shape, r, enlarges):
+    if not input.flags.c_contiguous or input.ndim == 4 and is_channels_last(input.shape, input.strides):
+        return NotImplemented
+    result = xp.empty(shape, input.dtype)
+    images = (result, input) if enlarges else (input, result)
+    return result if call(*images, r, enlarges) is None else NotImplemented
+
+
+@op(at=("nn.functional.pixel_shuffle", "pixel_shuffle"), kinds={"upscale_factor": "int"}, eight_bits=True)
+def pixel_shuffle(xp, input, upscale_factor):
     """Turn r * r channels into images r times as large.
 
     (*, C * r * r, H, W) becomes (*, C, H * r, W * r).     Raises RuntimeError when the channels do not
@@ -37,29 +86,11 @@ def pixel_shuffle(F, input, upscale_factor):
              [2., 3.]]])
     """
     _need("pixel_shuffle", input, 3)
-    r = index(upscale_factor)
-    if r <= 0:
-        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
-    if r * r >= 1 << 63:
-        raise ValueError(f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}")
-    *lead, channels, height, width = input.shape
-    if channels % (r * r):
-        raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
-            f"but input.size(-3)={channels} is not divisible by {r * r}"
-        )
-    n, out = prod(lead), channels // (r * r)
-    blocks = F.permute(F.reshape(input, (n, out, r, r, height, width)), (0, 1, 4, 2, 5, 3))
-    return _copied(F, F.reshape(blocks, (*lead, out, height * r, width * r)), input, r)
+    return _moved(xp, input, *_enlarged(input.shape, index(upscale_factor)), (0, 1, 4, 2, 5, 3))
 
 
-@pixel_shuffle.samples
-def gather_channels_samples(make):
-    yield make(2, 8, 2, 3), 2
-
-
-@composite(at=("nn.functional.pixel_unshuffle", "pixel_unshuffle"))
-def pixel_unshuffle(F, input, downscale_factor):
+@op(at=("nn.functional.pixel_unshuffle", "pixel_unshuffle"), kinds={"downscale_factor": "int"}, eight_bits=True)
+def pixel_unshuffle(xp, input, downscale_factor):
     """Turn blocks of r * r pixels into channels: the inverse of `pixel_shuffle`.
 
     Raises RuntimeError when height or width do not divide.
@@ -69,19 +100,48 @@ def pixel_unshuffle(F, input, downscale_factor):
     tensor([0., 1., 2., 3.])
     """
     _need("pixel_unshuffle", input, 3)
-    r = downscale_factor
-    if r <= 0:
-        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
-    *lead, channels, height, width = input.shape
-    for name, position, size in (("height", -2, height), ("width", -1, width)):
-        if size % r:
-            raise RuntimeError(
-                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({position})="
-                f"{size} is not divisible by {r}"
-            )
-    n = prod(lead)
-    blocks = F.permute(F.reshape(input, (n, channels, height // r, r, width // r, r)), (0, 1, 3, 5, 2, 4))
-    return _copied(F, F.reshape(blocks, (*lead, channels * r * r, height // r, width // r)), input, r)
+    return _moved(xp, input, *_reduced(input.shape, index(downscale_factor)), (0, 1, 3, 5, 2, 4))
+
+
+@pixel_shuffle.kernel("cpu")
+@native("shuffle_pixels", otherwise=pixel_shuffle)
+def pixel_shuffle_in_c(call, xp, input, upscale_factor):
+    _need("pixel_shuffle", input, 3)
+    return _in_c(call, xp, input, _enlarged(input.shape, upscale_factor)[0], upscale_factor, True)
+
+
+@pixel_unshuffle.kernel("cpu")
+@native("shuffle_pixels", otherwise=pixel_unshuffle)
+def pixel_unshuffle_in_c(call, xp, input, downscale_factor):
+    _need("pixel_unshuffle", input, 3)
+    return _in_c(call, xp, input, _reduced(input.shape, downscale_factor)[0], downscale_factor, False)
+
+
+@pixel_shuffle.vjp
+def pixel_shuffle_vjp(F, g, upscale_factor):
+    return F.pixel_unshuffle(g, upscale_factor)
+
+
+@pixel_unshuffle.vjp
+def pixel_unshuffle_vjp(F, g, downscale_factor):
+    return F.pixel_shuffle(g, downscale_factor)
+
+
+@pixel_shuffle.meta
+def pixel_shuffle_meta(input, upscale_factor):
+    _need("pixel_shuffle", input, 3)
+    return _enlarged(tuple(input.shape), index(upscale_factor))[0], input.dtype
+
+
+@pixel_unshuffle.meta
+def pixel_unshuffle_meta(input, downscale_factor):
+    _need("pixel_unshuffle", input, 3)
+    return _reduced(tuple(input.shape), index(downscale_factor))[0], input.dtype
+
+
+@pixel_shuffle.samples
+def gather_channels_samples(make):
+    yield make(2, 8, 2, 3), 2
 
 
 @pixel_unshuffle.samples

@@ -340,6 +340,14 @@ def glu(xp, input, dim=-1):
     return result if result.dtype == input.dtype else result.astype(input.dtype)
 
 
+@glu.kernel("cpu")
+@native("glu", otherwise=glu)
+def glu_in_c(call, xp, input, dim=-1):
+    axis, half = _halves(input, dim)
+    result = xp.empty((*input.shape[:axis], half, *input.shape[axis + 1 :]), input.dtype)
+    return result if call(input, result, axis) is None else NotImplemented
+
+
 @glu.meta
 def glu_meta(input, dim=-1):
     axis, half = _halves(input, dim)

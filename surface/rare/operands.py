@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy
 
 from plugrad import Tensor, can_cast
@@ -26,9 +28,15 @@ def narrow(op, raw, half) -> None:
             continue
         if position in op.fits and _LARGEST[half.name] < abs(value) < float("inf"):
             raise RuntimeError(f"value cannot be converted to type {half.name} without overflow: it is {value}")
-        with numpy.errstate(over="ignore"):
-            rounded = float(half.numpy.type(float(value)))
-        raw[position] = value if exact or rounded == value else rounded
+        if not exact:
+            rounded = _rounded(float(value), half.numpy.type)
+            raw[position] = value if rounded == value else rounded
+
+
+@lru_cache(maxsize=1024)  # 0.0 and -0.0, which are one key, are not rounded
+def _rounded(value, kind):
+    with numpy.errstate(over="ignore"):
+        return float(kind(value))
 
 
 def check_outs(op, result, out) -> None:

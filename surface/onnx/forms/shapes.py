@@ -73,6 +73,30 @@ def unbind_form(g, input, dim=0):
     return tuple([g.op("Gather", input, g.constant(i, plugrad.int64), axis=dim) for i in range(len(g.results))])
 
 
+@form("pixel_shuffle")
+def pixel_shuffle_form(g, input, upscale_factor):
+    *lead, channels, height, width = input.shape
+    r = upscale_factor
+    blocks = g.reshape(input, [*lead, channels // (r * r), r, r, height, width])
+    n = len(lead)
+    return g.reshape(g.permute(blocks, [*range(n + 1), n + 3, n + 1, n + 4, n + 2]), g.results[0].shape)
+
+
+@form("pixel_unshuffle")
+def pixel_unshuffle_form(g, input, downscale_factor):
+    *lead, channels, height, width = input.shape
+    r = downscale_factor
+    blocks = g.reshape(input, [*lead, channels, height // r, r, width // r, r])
+    n = len(lead)
+    return g.reshape(g.permute(blocks, [*range(n + 1), n + 2, n + 4, n + 1, n + 3]), g.results[0].shape)
+
+
+@form("interleave")
+def interleave_form(g, input, repeats, dim):
+    shape = [*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :]]
+    return g.reshape(g.op("Expand", g.op("Unsqueeze", input, [dim + 1]), shape), g.results[0].shape)
+
+
 @form("flip")
 def flip_form(g, input, dims):
     axes = g.axes(input, dims) if dims else []
