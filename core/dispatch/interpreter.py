@@ -50,7 +50,7 @@ def apply(op, values: tuple, out=None, inside=False):
     if type(result) is tuple or (type(result) is list and op.trusted):
         wrapped_result = finish_many(op, values, raw, ttype, result, result_dtype)
     else:
-        wrapped_result = finish(op, values, raw, ttype, result, result_dtype)
+        wrapped_result = finish(op, values, raw, ttype, result, result_dtype, requires)
     if rare or mode.inference:
         inference.settle(op, values, wrapped_result)
     return wrapped_result if out is None else write_out(op, wrapped_result, out, values=values)
@@ -254,7 +254,7 @@ def wrapped(op, ttype, value):
     return array
 
 
-def finish(op, values, raw, ttype, result, result_dtype):
+def finish(op, values, raw, ttype, result, result_dtype, requires=True):
     """Return the one result of a kernel as a Tensor, with its history and what it is a view of."""
     if type(result) is not ttype.array_type:
         result = ttype.wrap(result) if op.trusted else wrapped(op, ttype, result)
@@ -269,7 +269,8 @@ def finish(op, values, raw, ttype, result, result_dtype):
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.any_order and not ttype.symbolic:
         tensor._type = open_type(tensor._type, result)
-    if op.formulas and mode.grad and tensor._type.is_differentiable and (not op.is_view or op.has_history(values)):
+    recorded = requires and op.formulas and mode.grad and (not op.is_view or op.has_history(values))
+    if recorded and tensor._type.is_differentiable:
         tensor._edge = make_node(op, values, raw, result)
     if op.is_view and op.has_history(values) and is_view_of(result, values[0]._data, ttype.backend, op, values[1:]):
         tensor._view = mark_view(values[0], op, values[1:])

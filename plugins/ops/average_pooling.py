@@ -59,16 +59,21 @@ def _in_c(call, xp, input, shape, axes, padding_counts, divisor):
     """Call a kernel in C on images (M, *S)."""
     if not input.flags.c_contiguous or not input.size or 0 in shape:
         return NotImplemented
-    n, out = len(axes), xp.empty(shape, input.dtype)
-    images = input.reshape(-1, *input.shape[input.ndim - n :]), out.reshape(-1, *shape[len(shape) - n :])
-    done = call(*images, *_numbers(tuple(axes)), padding_counts, divisor or 0)
+    out, n = xp.empty(shape, input.dtype), len(axes)
+    images, means, numbers = _plan(input.shape, shape[len(shape) - n :], tuple(axes))
+    done = call(input.reshape(images), out.reshape(means), *numbers, padding_counts, divisor or 0)
     return out if done is None else done
 
 
 @lru_cache(maxsize=1024)
-def _numbers(axes):
-    """Return kernel, stride and padding along each axis, zeros where windows are of different lengths."""
-    return tuple([number for axis in axes for number in (axis.steps[:3] if axis.steps else (0, 0, 0))])
+def _plan(shape, size, axes):
+    """Return the shapes of images and their means with all other dimensions as one, and what C asks of the axes.
+
+    That is kernel, stride and padding along each, zeros where windows are of different lengths.
+    """
+    n = len(axes)
+    numbers = [number for axis in axes for number in (axis.steps[:3] if axis.steps else (0, 0, 0))]
+    return (-1, *shape[len(shape) - n :]), (-1, *size), tuple(numbers)
 
 
 @avg_pool.kernel("cpu")

@@ -24,9 +24,10 @@ def cosine_similarity(F, x1, x2, dim=1, eps=1e-8):
     if x1.dtype != x2.dtype:
         common = (x1[..., :0] + x2[..., :0]).dtype if x1.ndim and x2.ndim else (x1 + x2).dtype
         x1, x2 = x1.to(common), x2.to(common)
-    x1, x2 = F.broadcast_tensors(x1, x2)
-    one = F.clamp_min(F.norm(x1, 2, dim, True), eps)
-    other = F.clamp_min(F.norm(x2, 2, dim, True), eps)
+    if x1.shape != x2.shape:
+        x1, x2 = F.broadcast_tensors(x1, x2)
+    one = F.clamp_min(F.linalg_vector_norm(x1, 2, dim, True), eps)
+    other = F.clamp_min(F.linalg_vector_norm(x2, 2, dim, True), eps)
     return F.sum((x1 / one) * (x2 / other), dim)
 
 

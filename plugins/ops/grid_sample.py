@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from functools import lru_cache
 from math import prod
 
 import plugrad
@@ -253,26 +254,34 @@ def _sample(F, input, grid, mode, padding, align_corners):
 _SERVED = (plugrad.float32, plugrad.float64)
 
 
-def _check(input, grid, mode):
-    if input.ndim not in (4, 5) or grid.ndim != input.ndim:
+@lru_cache(maxsize=1024)
+def _check_shapes(images, grid):
+    ndim = len(images)
+    if ndim not in (4, 5) or len(grid) != ndim:
         raise RuntimeError(
             "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+            f"{list(images)} and grid with sizes {list(grid)}"
         )
-    if input.shape[0] != grid.shape[0]:
+    if images[0] != grid[0]:
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+            f"{list(images)} and grid with sizes {list(grid)}"
         )
-    if grid.shape[-1] != input.ndim - 2:
+    if grid[-1] != ndim - 2:
         raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with sizes "
-            f"{list(grid.shape)}"
+            f"grid_sampler(): expected grid to have size {ndim - 2} in last dimension, but got grid with sizes "
+            f"{list(grid)}"
         )
-    if 0 in input.shape[2:]:
+    if 0 in images[2:]:
         raise RuntimeError(
-            f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {list(input.shape)}"
+            f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {list(images)}"
         )
+
+
+def _check(input, grid, mode):
+    _check_shapes(input.shape, grid.shape)
+    if input.dtype is grid.dtype and input.dtype in _SERVED and mode == "bilinear":
+        return
     if input.dtype != grid.dtype:
         raise RuntimeError(
             f"grid_sampler(): expected input and grid to have same dtype, but input has {input.dtype} and grid has "

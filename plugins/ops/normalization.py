@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from operator import index
 
 from plugrad import float32, is_grad_enabled
 from plugrad.extend import Op, collect, composite, hookimpl
@@ -223,26 +224,33 @@ def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
     >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 0., 4.]]), 2, eps=0)
     tensor([[-1.,  1., -1.,  1.]])
     """
-    if input.ndim < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
-    n, channels = input.shape[:2]
-    if num_groups <= 0 or channels % num_groups:
-        raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
-            f"{list(input.shape)} and num_groups={num_groups}"
-        )
+    shape = input.shape
+    groups, channels = _groups(shape, index(num_groups))
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and tuple(part.shape) != (channels,):
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
-                f"shape {list(part.shape)} and input of shape {list(input.shape)}"
+                f"shape {list(part.shape)} and input of shape {list(shape)}"
             )
     _not_for("group_norm", input)
-    if n * (channels // num_groups) * prod(input.shape[2:]) == 1:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
+    if shape[0] * groups[2] * groups[3] == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+    _check_parts("group_norm", input, weight, bias)
+    return F.normalize_affine(input, weight, bias, (2, 3), (1, *groups[1:3], 1), eps, groups)[0]
+
+
+@lru_cache(maxsize=1024)
+def _groups(shape, groups):
+    """Return (N, groups, channels of each, elements of each channel), and how many channels there are."""
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    n, channels = shape[:2]
+    if groups <= 0 or channels % groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(shape)} and num_groups={groups}"
         )
-    return _in_groups(F, input, num_groups, weight, bias, eps)[0]
+    return (n, groups, channels // groups, prod(shape[2:])), channels
 
 
 @group_norm.samples

@@ -78,7 +78,7 @@ def _padded_in_c(call, xp, input, pad, mode, value=0):
     """Pad a row-major array; `mode` is 0 for a constant, else 1 and its place in `_COPIES`."""
     if not input.flags.c_contiguous:
         return NotImplemented
-    shape, before = _plan(input.shape, tuple([int(amount) for amount in pad]), mode)
+    shape, before = _plan(input.shape, pad if pad.__class__ is tuple else tuple(map(int, pad)), mode)
     padded = xp.empty(shape, input.dtype)
     return padded if call(input, padded, value, mode, *before) is None else NotImplemented
 
@@ -134,7 +134,19 @@ def _source(mode, length, before, after):
 
 @lru_cache(maxsize=1024)
 def _check_reach(mode, shape, pad):
-    """Raise RuntimeError when a mode would need elements that the input does not have."""
+    """Raise what PyTorch does for dimensions that a mode does not pad, or elements that the input does not have."""
+    _check_length(pad, len(shape))
+    padded = len(pad) // 2
+    if padded not in (1, 2, 3) or len(shape) not in (padded + 1, padded + 2):
+        raise NotImplementedError(
+            f"Padding size {len(pad)} is not supported for {len(shape)}D input tensor: mode '{mode}' pads the last "
+            "dimension of 2D or 3D input (2 numbers), the last 2 of 3D or 4D (4), the last 3 of 4D or 5D (6)"
+        )
+    if mode != "circular" and 0 in shape[-padded - 1 :]:
+        raise RuntimeError(
+            f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(shape)}"
+        )
     pairs = _pairs(pad, len(shape))
     for i, (a, b) in enumerate(pairs):
         most = max(a, b)
@@ -242,9 +254,9 @@ def pad(F, input, pad, mode="constant", value=None):
     >>> torch.nn.functional.pad(torch.tensor([[1., 2., 3.]]), (2, 1), mode="reflect")
     tensor([[3., 2., 1., 2., 3., 2.]])
     """
-    pad = tuple([index(amount) for amount in pad])
-    _check_length(pad, input.ndim)
+    pad = tuple(map(index, pad))
     if mode == "constant":
+        _check_length(pad, input.ndim)
         return F.constant_pad_nd(input, pad, 0 if value is None else float(value) if type(value) is int else value)
     if mode not in _COPIES:
         raise NotImplementedError(
@@ -252,18 +264,7 @@ def pad(F, input, pad, mode="constant", value=None):
         )
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    padded = len(pad) // 2
-    if padded not in (1, 2, 3) or input.ndim not in (padded + 1, padded + 2):
-        raise NotImplementedError(
-            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor: mode '{mode}' pads the last "
-            "dimension of 2D or 3D input (2 numbers), the last 2 of 3D or 4D (4), the last 3 of 4D or 5D (6)"
-        )
-    if mode != "circular" and 0 in input.shape[-padded - 1 :]:
-        raise RuntimeError(
-            f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other "
-            f"non-zero dimensions for input, but got: {list(input.shape)}"
-        )
-    _check_reach(mode, (*input.shape,), pad)
+    _check_reach(mode, input.shape, pad)
     return F.pad_copy(input, pad, mode)
 
 

@@ -103,6 +103,16 @@ def gather_vjp(F, g, input_shape, dim, index):
     return F.scatter_add(F.new_zeros(g, input_shape), dim, index, g)
 
 
+@gather.vjp_kernel("cpu")
+@native("scatter_add")
+def gather_grad_in_c(call, xp, g, input_shape, dim, index):
+    if not index.size:
+        return NotImplemented
+    out = xp.zeros(input_shape, g.dtype)
+    done = call(out, index, xp.ascontiguousarray(g), axes(dim, len(input_shape)))
+    return out if done is None else NotImplemented
+
+
 @gather.samples
 def gather_samples(make):
     yield make.args(make(3, 4), 0, make.ints(2, 4, low=0, high=3))

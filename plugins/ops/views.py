@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integer, op, view
 
+from ._checks import ints
 from .strided import memory_of
 
 
@@ -167,9 +169,15 @@ def movedim(F, input, source, destination):
     """
     if isinstance(source, (tuple, list)) is not isinstance(destination, (tuple, list)):
         raise TypeError("movedim() received an invalid combination of arguments: source and destination differ in kind")
-    n = input.ndim
-    source = tuple(source) if isinstance(source, (tuple, list)) else (index(source),)
-    destination = tuple(destination) if isinstance(destination, (tuple, list)) else (index(destination),)
+    source = ints(source) if isinstance(source, (tuple, list)) else (index(source),)
+    destination = ints(destination) if isinstance(destination, (tuple, list)) else (index(destination),)
+    order = _moved(input.ndim, source, destination)
+    return F.permute(input, order) if order else F.reshape(input, ())
+
+
+@lru_cache(maxsize=1024)
+def _moved(n, source, destination):
+    """Return which dimension comes to each place."""
     if len(source) != len(destination):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same "
@@ -179,10 +187,8 @@ def movedim(F, input, source, destination):
     for name, raw, wrapped in (("source", source, froms), ("destination", destination, tos)):
         if len(set(wrapped)) != len(wrapped):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(raw)})")
-    if n == 0:
-        return F.reshape(input, ())
     rest = iter([d for d in range(n) if d not in froms])
-    return F.permute(input, tuple([froms[tos.index(d)] if d in tos else next(rest) for d in range(n)]))
+    return tuple([froms[tos.index(d)] if d in tos else next(rest) for d in range(n)])
 
 
 @movedim.samples

@@ -63,12 +63,24 @@ def native(name, otherwise=None, plain=False, lists=False):
 
 
 def _with_fallback(adapter, call, other):
-    @functools.wraps(adapter)
-    def kernel(xp, *args, **kwargs):
-        result = adapter(call, xp, *args, **kwargs)
-        return other(xp, *args, **kwargs) if result is NotImplemented else result
-
-    names = list(inspect.signature(adapter).parameters.values())[1:]
-    kernel.__signature__ = inspect.Signature(names)
+    """Return the kernel, with the parameters of `adapter` but `call`: written out, since to pack them takes longer."""
+    taken = list(inspect.signature(adapter).parameters.values())[1:]
+    names = {"_adapter": adapter, "_call": call, "_other": other}  # underscored, as no parameter is
+    written, given = [], []
+    for parameter in taken:
+        name, keyword = parameter.name, parameter.kind is parameter.KEYWORD_ONLY
+        if keyword and "*" not in written:
+            written.append("*")
+        if parameter.default is not parameter.empty:
+            names[f"_default_{name}"] = parameter.default
+        written.append(name if parameter.default is parameter.empty else f"{name}=_default_{name}")
+        given.append(f"{name}={name}" if keyword else name)
+    exec(
+        f"def kernel({', '.join(written)}):\n    result = _adapter(_call, {', '.join(given)})\n"
+        f"    return _other({', '.join(given)}) if result is NotImplemented else result\n",
+        names,
+    )
+    kernel = functools.wraps(adapter)(names["kernel"])
+    kernel.__signature__ = inspect.Signature(taken)
     kernel.otherwise = other
     return kernel
