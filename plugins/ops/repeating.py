@@ -129,7 +129,8 @@ def roll(xp, input, shifts, dims=()):
 @roll.kernel("cpu")
 @native("roll", otherwise=roll)
 def roll_in_c(call, xp, input, shifts, dims=()):
-    if shifts.__class__ is not int or dims.__class__ is not int or not input.size or not -input.ndim <= dims < input.ndim:
+    single = shifts.__class__ is int and dims.__class__ is int and -input.ndim <= dims < input.ndim
+    if not single or not input.size:
         return NotImplemented
     dim = dims % input.ndim
     return call(input, dim, shifts % input.shape[dim])
@@ -144,6 +145,7 @@ def roll_vjp(F, g, shifts, dims):
 def roll_samples(make):
     yield make.args(make(5), 2)
     yield make.args(make(2, 3), (1, -1), (0, 1))
+    yield make.args(make(2, 3), -2, 1)
 
 
 @op(variadic="repeats", at=("Tensor.repeat",), kinds={"repeats": "ints"}, eight_bits=True)

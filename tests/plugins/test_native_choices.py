@@ -1,0 +1,198 @@
+"""Kernels in C that choose, count, move and weigh elements against those of NumPy: ties, signed zeros, NaN."""
+
+import itertools
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad import kernels, registry
+
+pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
+LEVELS = kernels.levels() if kernels.level() else []
+FLOATS = (numpy.float32, numpy.float64)
+SPECIAL = (numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 1e-42, -1e-42, 1.0, 1.0)
+
+
+def both(level, name, *args):
+    """Return what the kernel in C, of a level, and the one in Python give."""
+    record, call = registry.ops[name], kernels.module().kernels(level)[1]
+    kernel = record.kernels["cpu"]
+    with numpy.errstate(all="ignore"):
+        return kernel.adapter(call[kernel.native], numpy, *args), record.kernels["*"](numpy, *args)
+
+
+def same(ours, theirs) -> bool:
+    """Whether results are in the same bits, but for those of NaN."""
+    if isinstance(theirs, tuple):
+        return all(map(same, ours, theirs))
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return False
+    numbers = ours == ours if ours.dtype.kind == "f" else numpy.ones(ours.shape, bool)
+    return numpy.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f") and numpy.array_equal(
+        numpy.signbit(ours[numbers]), numpy.signbit(theirs[numbers])
+    )
+
+
+def drawn(random, shape, dtype, kinds=5):
+    """Numbers with many ties, and special ones among them."""
+    x = random.integers(-kinds, kinds, shape).astype(dtype)
+    return numpy.where(random.random(shape) < 0.3, random.choice(SPECIAL, shape), x).astype(dtype)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 100, 257, 1500])
+def test_medians(level, n):
+    random = numpy.random.default_rng(n)
+    for dtype, special, name in itertools.product(FLOATS, (False, True), ("median", "nanmedian")):
+        x = drawn(random, (7, n), dtype) if special else random.normal(size=(7, n)).astype(dtype)
+        x[3] = numpy.nan
+        for given, dim, keep in ((x, 1, False), (x, 1, True), (x.T, 0, False), (x, 0, False), (x[:, ::-1], 1, True)):
+            assert same(*both(level, name, given, dim, keep)), (dtype, special, name, dim, keep)
+        assert same(*both(level, f"{name}_all", x))
+        assert same(*both(level, f"{name}_all", x[:1]))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("shape", [(1,), (5,), (300,), (3, 4), (2, 3, 40)])
+def test_what_there_is_and_where(level, shape):
+    random = numpy.random.default_rng(1)
+    for dtype in FLOATS:
+        x = drawn(random, shape, dtype)
+        assert same(*both(level, "nonzero_rows", x))
+        once = numpy.where(x == x, x, 7).astype(dtype) + dtype(0)  # NumPy has NaNs, and zeros of two signs, in any order
+        once.flat[0] = numpy.nan
+        assert same(*both(level, "unique_parts", once))
+        assert same(*both(level, "max_all", x)) and same(*both(level, "min_all", x))
+        for wanted in ("bool", "uint8", "int8", "int32", "int64"):
+            assert same(*both(level, "nonzero_rows", numpy.nan_to_num(x, posinf=3, neginf=0).astype(wanted)))
+    labels = random.integers(0, 6, shape)
+    assert same(*both(level, "one_hot", labels, 6)) and same(*both(level, "one_hot", labels, 9))
+    assert same(*both(level, "bincount", labels.ravel())) and same(*both(level, "bincount", labels.ravel(), None, 20))
+    call = kernels.module().kernels(level)[1]
+    for wrong in (labels - 7, labels + 60):
+        assert call["one_hot"](wrong, numpy.empty((*shape, 6), "int64")) is NotImplemented
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_moved(level):
+    random = numpy.random.default_rng(2)
+    for dtype in FLOATS:
+        x = drawn(random, (2, 8, 6, 9), dtype)
+        for dim, shift in itertools.product(range(-4, 4), (0, 1, -2, 5, 1000)):
+            assert same(*both(level, "roll", x, shift, dim))
+        assert same(*both(level, "pixel_shuffle", x, 2)) and same(*both(level, "pixel_shuffle", x, 1))
+        assert same(*both(level, "pixel_unshuffle", x, 3))
+        for sizes in itertools.product(((1, 1), (2, 3), (3, 3)), ((1, 1), (2, 1)), ((0, 0), (1, 2)), ((1, 1), (2, 3))):
+            ours, theirs = both(level, "im2col", x, *sizes)
+            assert same(ours, theirs), sizes
+            with numpy.errstate(invalid="ignore"):
+                assert same(*both(level, "col2im", ours, (6, 9), *sizes)), sizes
+        for pad in ((1, 1, 1, 1), (3, 0, 0, 2), (-1, 2, 0, -2), (1, 2, 3, 0, 1, 1, 2, 0), (0, 40)):
+            assert same(*both(level, "constant_pad_nd", x, pad, -0.0)), pad
+        for pad, mode in itertools.product(((1, 1), (1, 2, 3, 0), (5, 0, 1, 4)), ("reflect", "replicate", "circular")):
+            assert same(*both(level, "pad_copy", x, pad, mode)), (pad, mode)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "linear corners", "cubic", "linear antialias"])
+def test_images_of_other_sizes(level, mode):
+    random = numpy.random.default_rng(3)
+    for dtype, size in itertools.product(FLOATS, ((5, 3), (1, 1), (11, 17), (6, 9))):
+        x = random.normal(size=(2, 3, 6, 9)).astype(dtype)
+        scales = (6 / size[0], 9 / size[1])
+        bound = 8 * numpy.finfo(dtype).eps
+        if mode.startswith("nearest"):
+            x[0, 0, 0, :5] = SPECIAL[:5]
+            assert same(*both(level, "resample", x, size, scales, mode))
+        else:
+            ours, theirs = both(level, "resample", x, size, scales, mode)
+            assert numpy.allclose(ours, theirs, rtol=bound, atol=bound)
+        g = random.normal(size=(2, 3, *size)).astype(dtype)
+        ours, theirs = both(level, "resample_grad", g, x.shape, scales, mode)
+        assert numpy.allclose(ours, theirs, rtol=8 * bound, atol=8 * bound)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_labelled_rows(level):
+    random = numpy.random.default_rng(4)
+    for dtype, reduction, ignored in itertools.product(FLOATS, ("none", "mean", "sum"), (-100, 2)):
+        x, labels = random.normal(size=(9, 5)).astype(dtype), random.integers(0, 5, 9)
+        x[labels == ignored] = numpy.nan
+        ours, theirs = both(level, "nll", x, labels, None, ignored, reduction)
+        assert numpy.allclose(ours, theirs, rtol=1e-6) and ours.shape == theirs.shape
+        g = random.normal(size=theirs.shape).astype(dtype)
+        ours, theirs = both(level, "nll_grad", g, labels, None, ignored, reduction, x.shape)
+        assert numpy.allclose(ours, theirs, rtol=1e-6) and ours.dtype == dtype
+    nothing = both(level, "nll", x, numpy.full(9, 3), None, 3, "mean")
+    assert numpy.isnan(nothing).all()
+    call = kernels.module().kernels(level)[1]
+    assert call["nll"](x, numpy.full(9, 5), numpy.empty((), dtype), -100, 1) is NotImplemented
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_gates_and_limits(level):
+    random = numpy.random.default_rng(5)
+    for dtype in FLOATS:
+        x = numpy.concatenate([random.normal(size=3000) * 30, SPECIAL, [-88.0, 100.0, -104.0, 800.0, -800.0, 3e38]])
+        x = x[: len(x) // 2 * 2].astype(dtype)
+        ours, _ = both(level, "logsigmoid", x)
+        with numpy.errstate(all="ignore"):
+            wide = x.astype(numpy.longdouble)
+            exact = numpy.minimum(wide, 0) - numpy.log1p(numpy.exp(-abs(wide)))
+        with numpy.errstate(invalid="ignore"):
+            off = abs(ours - exact) / numpy.spacing(abs(exact).astype(dtype))
+        assert not (off[numpy.isfinite(off)] > 2).any() and numpy.array_equal(numpy.isnan(ours), numpy.isnan(x))
+        ours, theirs = both(level, "glu", x.reshape(2, -1), 0)
+        assert numpy.allclose(ours, theirs, rtol=4 * numpy.finfo(dtype).eps, atol=0, equal_nan=True)
+        assert same(*both(level, "hardtanh", x, -1.5, 2.0)) and same(*both(level, "hardtanh", x, 0, 6))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_lists_in_the_place_of_arrays(level):
+    call = kernels.module().kernels(level)[1]["sgd"]
+    parameters = [numpy.ones((2, 3)), numpy.ones(5, "float32"), numpy.ones(0), numpy.ones((2, 2)).T]
+    assert call(parameters, [numpy.ones_like(p) for p in parameters], 0.5, 0.0) == 3
+    assert all((p == 0.5).all() for p in parameters[:3]) and (parameters[3] == 1).all()
+    apart = [numpy.ones(3), numpy.ones(6)[::2], numpy.ones(3)]
+    assert call(apart, [numpy.ones(3)] * 3, 0.5, 0.0) == 1 and [p[0] for p in apart] == [0.5, 1, 1]
+    fixed = numpy.ones(3)
+    fixed.flags.writeable = False
+    assert call([fixed, apart[0]], [numpy.ones(3)] * 2, 0.5, 0.0) == 0 and fixed[0] == 1
+    one = [numpy.ones(3)]
+    for wrong in ((one, [], 0.5, 0.0), (one, numpy.ones(3), 0.5, 0.0), (one, one, 0.5), ([None], [None], 0.5, 0.0)):
+        assert call(*wrong) in (NotImplemented, 0)
+    assert call([], [], 0.5, 0.0) == 0
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_arrays_whose_elements_stand_for_many(level):
+    call = kernels.module().kernels(level)[1]
+    one = numpy.broadcast_to(numpy.array([-1.0, 2.0]), (3, 2))
+    assert numpy.array_equal(call["relu"](one), [[0, 2]] * 3)
+    assert numpy.array_equal(call["relu_grad"](numpy.broadcast_to(1.0, (3, 2)), call["relu"](one)), [[0, 1]] * 3)
+    target = numpy.lib.stride_tricks.as_strided(numpy.zeros(1), (4,), (0,))
+    assert call["sgd"](target, numpy.ones(4), 0.5, 0.0) is NotImplemented and target[0] == 0
+
+
+@pytest.mark.parametrize(
+    "name, options", [("SGD", {"momentum": 0.9}), ("SGD", {}), ("Adam", {}), ("RMSprop", {}), ("Adagrad", {})]
+)
+def test_a_step_of_parameters_of_all_kinds(name, options, monkeypatch):
+    """As one by one: of other types, layouts and sizes, among them none; some without a gradient."""
+
+    def steps(lists):
+        torch.manual_seed(0)
+        leaves = [torch.randn(3, 4), torch.randn(4, 3).t(), torch.randn(0), torch.randn(5, dtype=torch.float64)]
+        leaves += [torch.randn(()), torch.randn(2, 2), torch.randn(7), torch.randn(9)]
+        leaves = [leaf.detach().requires_grad_() for leaf in leaves]
+        optimizer = getattr(torch.optim, name)(leaves, lr=0.1, **options)
+        kernel = type(optimizer).kernels["cpu"][1]
+        monkeypatch.setattr(kernel, "lists", lists)
+        for _ in range(3):
+            for k, leaf in enumerate(leaves):
+                leaf.grad = None if k == 5 else (leaf.detach() * 2 + k).clone()
+            optimizer.step()
+        return [leaf.detach().numpy().copy() for leaf in leaves]
+
+    assert all(map(numpy.array_equal, steps(True), steps(False)))
