@@ -9,8 +9,6 @@ from operator import index
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last, native, op
 
-from ._geometry import like_images
-
 
 def _need(name, input, least):
     if input.ndim < least:
@@ -60,9 +58,14 @@ def _reduced(shape, r):
 
 
 def _moved(xp, input, shape, blocks, order):
-    """Return a copy of `input`, seen as `blocks`, with these dimensions in another order."""
+    """Return a copy of `input`, seen as `blocks`, with these dimensions in another order.
+
+    The channels are innermost in memory where `input` has them there.
+    """
     result = xp.array(input.reshape(blocks).transpose(order), order="C").reshape(shape)
-    return like_images(xp, result, input) if input.ndim == 4 else result
+    if input.ndim != 4 or not is_channels_last(input.shape, input.strides):
+        return result
+    return xp.array(result.transpose(0, 2, 3, 1), order="C").transpose(0, 3, 1, 2)
 
 
 def _in_c(call, xp, input, shape, r, enlarges):
