@@ -344,6 +344,7 @@ static PyMethodDef methods[] = {
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
     {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},
     {"tape", make_tape, METH_VARARGS, "Return a function that carries out calls of functions of here, one after the other."},
+    {"resize_tape", resize_tape, METH_VARARGS, "Let a tape compute with arrays of other sizes."},
     {"guard", make_guard, METH_VARARGS, "Return a function that says whether a program's arguments and surroundings are the same."},
     {"parallel_address", parallel_address, METH_NOARGS, "Return the address of pg_parallel."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Return how many threads a kernel may use."},

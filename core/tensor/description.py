@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from functools import partial
+from math import prod
 from operator import index
 
 import numpy
@@ -21,7 +22,7 @@ class Size(tuple):
 
     def __new__(cls, sizes=()):
         try:
-            return _size([int(index(n)) for n in tuple(sizes)])
+            return _size([+n if isinstance(n, int) else index(n) for n in tuple(sizes)])
         except TypeError:
             raise TypeError(f"torch.Size() takes an iterable of 'int', not {reprlib.repr(sizes)}") from None
 
@@ -162,7 +163,7 @@ class Description:
 
     def numel(self) -> int:
         """Return the number of elements."""
-        return int(self._data.size)
+        return prod(self._data.shape)
 
     nelement = numel
 

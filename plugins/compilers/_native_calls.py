@@ -80,8 +80,7 @@ def _rows_times(one, other, target, bias, number):
     steps = []
     if len(one.shape) > 2:
         if not is_dense(one):
-            buffer = Buffer(number(), np.empty(one.shape, one.dtype), "temporary")
-            buffer.owner = None
+            buffer = Buffer.planned(number(), one.shape, one.dtype)
             steps.append(Step("array", "copy", np.ndarray.copy, (one,), {}, (buffer.itself,), (), None))
             one = buffer.itself
         one = Value(one.buffer, (rows, inner), (inner * size, size), one.offset, one.dtype)

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from plugrad.compiler.graph import Step, Value
+from plugrad.compiler.graph import Step, Value, varies
 
 FLOATS, INTEGERS = frozenset("fd"), frozenset("bBhHiIlLqQ")
 TYPES = {"?": "uint8_t", "f": "float", "d": "double"}
@@ -114,7 +114,10 @@ def _number(item):
 
 
 def _type(operand):
-    return operand.dtype if hasattr(operand, "dtype") else type(operand)
+    """Return the type of an operand; a number of Python's has a weak one."""
+    if hasattr(operand, "dtype"):
+        return operand.dtype
+    return next(kind for kind in (bool, int, float) if isinstance(operand, kind))
 
 
 def _ufunc(step, target):
@@ -154,10 +157,19 @@ def _loop(name, target, given, loop):
     return [Element(name, target, operands, [dtype] * len(operands), form, result, cost)]
 
 
+class Varying:
+    """A number that follows from a size, as an operand."""
+
+    def __init__(self, number, dtype):
+        self.number, self.dtype = number, dtype
+
+
 def _scalar(item, dtype):
     """Return an operand: numbers as NumPy's of the type that the loop has; None for what does not fit."""
     if isinstance(item, Value):
         return item
+    if varies(item):
+        return Varying(item, dtype) if dtype.kind == "f" else None
     with np.errstate(all="ignore"):
         try:
             return item if isinstance(item, np.generic) and item.dtype == dtype else dtype.type(item)
@@ -200,7 +212,10 @@ def _ours(step, target):
         return None
     count, cost = OURS[step.name]
     reads = [one for one in step.args if isinstance(one, Value)]
-    numbers = [float(one) for one in step.args if not isinstance(one, Value)]
+    numbers = [one for one in step.args if not isinstance(one, Value)]
+    if varies(numbers):
+        return None
+    numbers = [float(one) for one in numbers]
     if len(reads) != count or any(one.dtype != target.dtype for one in reads):
         return None
     if step.name in ("add", "subtract", "multiply", "divide"):
@@ -251,30 +266,49 @@ def part_of(value: Value, index) -> Value | None:
     indices = index if type(index) is tuple else (index,)
     if not all(one is None or one is Ellipsis or type(one) in (int, slice) for one in indices):
         return None
-    memory = np.empty(1, "uint8")
-    array = np.ndarray(
-        value.shape, "uint8", np.broadcast_to(memory, 0) if 0 in value.shape else memory, 0, (0,) * len(value.shape)
-    )
-    shape = array[index].shape if type(array[index]) is np.ndarray else ()
-    starts = [np.arange(n) for n in value.shape]
-    offset, strides, at = value.offset, [], 0
+    offset, shape, strides, at = value.offset, [], [], 0
     left = sum(one is not None and one is not Ellipsis for one in indices)
     for one in [*indices] if Ellipsis in indices else [*indices, Ellipsis]:
         if one is None:
+            shape.append(1)
             strides.append(0)
         elif one is Ellipsis:
             skipped = len(value.shape) - left
+            shape += value.shape[at : at + skipped]
             strides += value.strides[at : at + skipped]
             at += skipped
-        elif type(one) is int:
-            offset += (one + value.shape[at] if one < 0 else one) * value.strides[at]
-            at += 1
         else:
-            chosen = starts[at][one]
-            offset += int(chosen[0]) * value.strides[at] if chosen.size else 0
-            strides.append((1 if one.step is None else one.step) * value.strides[at])
+            chosen = _chosen(one, value.shape[at])
+            if chosen is None:
+                return None
+            first, count, step = chosen
+            offset += first * value.strides[at]
+            if type(one) is slice:
+                shape.append(count)
+                strides.append(step * value.strides[at])
             at += 1
     return Value(value.buffer, tuple(shape), tuple(strides), offset, value.dtype)
+
+
+def _chosen(index, n):
+    """Return (first, count, step) of what an index selects of a dimension; None where it depends on the size what is."""
+    if type(index) is int:
+        first = n + index if index < 0 else index
+        return (first, 1, 1) if _always(first, n - 1) else None
+    if not varies(n) and not varies((index.start, index.stop, index.step)):
+        first, stop, step = index.indices(n)
+        count = len(range(first, stop, step))
+        return (first if count else 0), count, step
+    ends = [default if end is None else end for end, default in ((index.start, 0), (index.stop, n))]
+    first, stop = [n + end if type(end) is int and end < 0 else end for end in ends]
+    if index.step not in (None, 1) or not _always(first, stop) or not _always(stop, n):
+        return None
+    return first, stop - first, 1
+
+
+def _always(one, other) -> bool:
+    """Whether for all sizes one number is not negative, and not more than another one."""
+    return all(bool((n.values >= 0).all()) if varies(n) else n >= 0 for n in (one, other - one))
 
 
 def _setitem(step, target):

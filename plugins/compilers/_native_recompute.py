@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.compiler.graph import Buffer, Step, Value, changed
+from plugrad.compiler.graph import Buffer, Step, Value, changed, plainly
 from plugrad.plugins.compilers._native_forms import elements
 
 SMALL = 1 << 16  # bytes
@@ -57,9 +57,9 @@ def _ordered(graph, part) -> list:
                 continue
             here, there = ((uses[0] | uses[1]) & spans.keys() for uses in (one, other))
             index = part.start + at
-            new = [sum(b.nbytes for b in used if spans[b][0] == index + n) for n, used in enumerate((here, there))]
-            left = sum(b.nbytes for b in here - there if spans[b][1] == index)
-            left_by_other = sum(b.nbytes for b in there - here if spans[b][1] == index + 1)
+            new = [sum(_size(b) for b in used if spans[b][0] == index + n) for n, used in enumerate((here, there))]
+            left = sum(_size(b) for b in here - there if spans[b][1] == index)
+            left_by_other = sum(_size(b) for b in there - here if spans[b][1] == index + 1)
             if max(new[1], new[1] - left_by_other + new[0]) >= max(new[0], new[0] - left + new[1]):
                 continue
             for buffer in here ^ there:  # what both use begins and ends with the pair
@@ -70,6 +70,11 @@ def _ordered(graph, part) -> list:
         if not moved:
             break
     return steps
+
+
+def _size(buffer) -> int:
+    """Return how much memory a buffer takes; of sizes that vary counts the one at hand."""
+    return plainly(buffer.nbytes)
 
 
 def _users(step):
@@ -85,22 +90,22 @@ def _multiplications(step) -> int:
     if inner.name not in PRODUCTS or not inner.args or not isinstance(inner.args[0], Value):
         return 0
     targets = [value for value in step.values() if value is not None]
-    return math.prod(targets[0].shape) * inner.args[0].shape[-1] if targets and inner.args[0].shape else 0
+    return math.prod(plainly((*targets[0].shape, inner.args[0].shape[-1]))) if targets and inner.args[0].shape else 0
 
 
 def _peak(spans, steps) -> tuple:
     """Return (the step at which most memory is live, how much)."""
     changes, ends = [0] * (len(steps) + 2), {}
     for buffer, (first, last) in spans.items():
-        changes[first] += buffer.nbytes
-        changes[min(last, len(steps)) + 1] -= buffer.nbytes
-        ends.setdefault(last, set()).add(buffer.nbytes)
+        changes[first] += _size(buffer)
+        changes[min(last, len(steps)) + 1] -= _size(buffer)
+        ends.setdefault(last, set()).add(_size(buffer))
     live = most = at = 0
     for index, change in enumerate(changes[:-1]):
         live += change
         shared = 0
         if index in ends and index < len(steps) and _cost(steps[index]) is not None:
-            size = steps[index].values()[0].buffer.nbytes  # a loop may write to the memory of what it reads last
+            size = _size(steps[index].values()[0].buffer)  # a loop may write to the memory of what it reads last
             shared = size if size in ends[index] else 0
         if live - shared > most:
             most, at = live - shared, index
@@ -121,7 +126,7 @@ def _best(graph, spans, peak, budget):
             writers.setdefault(None, set()).add(index)
     best = None
     for buffer, (first, last) in spans.items():
-        if not first < peak < last or buffer.nbytes < SMALL or buffer.kept or writers[buffer] != {first}:
+        if not first < peak < last or _size(buffer) < SMALL or buffer.kept or writers[buffer] != {first}:
             continue
         again = min(index for index in uses[buffer] if index >= peak)
         cost = _cost(graph.steps[first])
@@ -131,7 +136,7 @@ def _best(graph, spans, peak, budget):
             _stays(graph, value.buffer, first, again, uses, writers)
             for value in graph.steps[first].reads() if value.buffer is not buffer
         )  # fmt: skip
-        if stays and (best is None or buffer.nbytes > best[1].nbytes):
+        if stays and (best is None or _size(buffer) > _size(best[1])):
             best = cost, buffer, again
     return best
 
@@ -144,7 +149,7 @@ def _cost(step):
     (value,) = step.values()
     if forms is None or len(forms) != 1 or not value.is_whole or not step.reads():
         return None
-    return forms[0].cost * math.prod(value.shape) if forms[0].cost <= COST else None
+    return forms[0].cost * math.prod(plainly(value.shape)) if forms[0].cost <= COST else None
 
 
 def _stays(graph, buffer, first, again, uses, writers) -> bool:

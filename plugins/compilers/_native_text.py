@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import math
 import re
 
-import numpy as np
-
 from plugrad import kernels
-from plugrad.compiler.graph import Value
-from plugrad.plugins.compilers._native_forms import TYPES
+from plugrad.compiler.graph import Value, varies
+from plugrad.plugins.compilers._native_forms import TYPES, Varying
 
 FLAGS = {"avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512"), "avx2": ("-march=x86-64-v3",)}
 EXACT = ("-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w")  # the bits of NumPy: products are rounded
@@ -157,7 +156,7 @@ class Text:
                 merged[-1].append(d)
             else:
                 merged.append([d])
-        shape = [int(np.prod([sizes[d] for d in dims])) for dims in merged]
+        shape = [math.prod([sizes[d] for d in dims]) for dims in merged]
         return shape, {key: [s[dims[-1]] for dims in merged] for key, s in strides.items()}
 
     def _pointer(self, key):
@@ -223,13 +222,15 @@ class Text:
 
     def _literal(self, number, dtype):
         kind = TYPES[dtype.char]
+        number = number.number if isinstance(number, Varying) else number
         if dtype.kind != "f":
             return f"({kind}){int(number)}{'u' if dtype.kind == 'u' else ''}{'ll' if dtype.itemsize == 8 else ''}"
-        known = self.literals.get((repr(number), kind))
+        key = (number if varies(number) else repr(number)), kind
+        known = self.literals.get(key)
         if known is None:
             place = len(self.numbers)
-            known = self.literals[repr(number), kind] = f"n{place}"
-            self.numbers.append(float(number))
+            known = self.literals[key] = f"n{place}"
+            self.numbers.append(number if varies(number) else float(number))
             self.top.append(f"const {kind} {known} = ({kind})s[{place}];")
         return known
 

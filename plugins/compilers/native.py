@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad import kernels
 from plugrad.compiler import on_arrays
-from plugrad.compiler.graph import Step, Value
+from plugrad.compiler.graph import Step, Value, at, plainly, varies
 from plugrad.extend import hookimpl
 from plugrad.plugins.compilers import _native_text as text
 from plugrad.plugins.compilers._native_calls import CALLS, is_dense
@@ -50,11 +50,14 @@ def lower(graph):
     return line
 
 
+lower.any_size = True
+
+
 class Native(Line):
     """A graph as source, in which runs of calls in C are one."""
 
     def __init__(self, graph):
-        self.tapes, self.origins = [], {}
+        self.tapes, self.origins, self.lists = [], {}, None
         _rewrite(graph, self)
         super().__init__(graph)
         texts = dict.fromkeys(one.source.replace("NAME", "loop") for one in self.groups)
@@ -97,7 +100,7 @@ class Native(Line):
                     if value.buffer.kind == "given":
                         self.whole[value.buffer] = f"given{value.buffer.index}"
                     moving[value.buffer] = self.whole[value.buffer]
-            numbers = tuple([float(one) for one in step.args if not isinstance(one, Value)])
+            numbers = tuple([one if varies(one) else float(one) for one in step.args if not isinstance(one, Value)])
             calls.append((step.function, tuple([_described(v, slots) for v in arrays]), numbers))
             if step in self.origins:
                 again.append((len(calls), self.origins[step]))
@@ -111,12 +114,23 @@ class Native(Line):
         for after, origin in again:
             self.functions.append((f"again{number}_{after - 1}", self._stored(origin), after))
 
+    def varying(self) -> list:
+        """Return for each tape its sizes, offsets and numbers, as they are for each size."""
+        if self.lists is None:
+            self.lists = []
+            for calls, _, _ in self.tapes:
+                arrays = [array for _, its, _ in calls for array in its]
+                sizes = [n for array in arrays for n in (*array[2], *array[3])]
+                numbers = [number for *_, others in calls for number in others]
+                self.lists.append((_Row(sizes, "int64"), _Row([array[1] for array in arrays], "int64"), _Row(numbers, float)))
+        return self.lists
+
     def _make(self, buffer):
         """Add the line that makes an array for a buffer that is new at each call."""
         whole = buffer.itself
         name = self.array(whole, True)
         self.objects.setdefault("empty", np.empty)
-        self.lines.append(f"{name} = empty({whole.shape!r}, {self.word(whole.dtype)})")
+        self.lines.append(f"{name} = empty({self.word(whole.shape)}, {self.word(whole.dtype)})")
         self.born.add(buffer)
 
     def _stored(self, step) -> list:
@@ -141,6 +155,22 @@ def _described(value, slots) -> tuple:
     return slots[value.buffer], value.offset, value.shape, value.strides, kind, 3 if is_dense(value) else 2
 
 
+class _Row:
+    """Numbers of which some vary with the size."""
+
+    def __init__(self, numbers, dtype):
+        self.numbers = np.array(plainly(numbers), dtype)
+        self.places = [place for place, one in enumerate(numbers) if varies(one)]
+        self.scope = numbers[self.places[0]].scope if self.places else None
+        self.values = np.array([numbers[place].values for place in self.places], dtype)
+
+    def at(self, size):
+        """Return them as they are for a size."""
+        if self.places:
+            self.numbers[self.places] = self.values[:, size - self.scope.low]
+        return self.numbers
+
+
 class OnTapes(Bound):
     """A program that is bound to memory, with tapes for its calls in C."""
 
@@ -148,8 +178,15 @@ class OnTapes(Bound):
         super().__init__(line, memory)
         for number, (calls, buffers, moving) in enumerate(line.tapes):
             arrays = [None if buffer.kind in MOVING else memory[buffer] for buffer in buffers]
+            calls = calls if line.scope is None else [(f, *at(rest, line.scope.hint)) for f, *rest in calls]
             self.space[f"tape{number}"] = kernels.module().tape(calls, arrays, moving)
         self.space["again"], self.space["again_with"] = self.again, self.again_with
+
+    def resize(self, size):
+        """Have the sizes that vary be such, on tapes too."""
+        super().resize(size)
+        for number, lists in enumerate(self.line.varying()):
+            kernels.module().resize_tape(self.space[f"tape{number}"], *[one.at(size) for one in lists])
 
     def again(self, tape, done):
         """Do the step over whose call in C served not; return how many calls of the tape are done with then."""

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from plugrad.compiler import on_arrays
-from plugrad.compiler.graph import Value
+from plugrad.compiler.graph import Value, at, dims_in, varies
 from plugrad.extend import hookimpl, native_function
 
 IN_C = ("add", "subtract", "multiply", "divide", "negative", "square", "sqrt")
@@ -30,9 +30,15 @@ _count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
 
 
 class Line:
-    """A graph as source: `names` of its arrays and other objects, and a code object for each part."""
+    """A graph as source: `names` of its arrays and other objects, and a code object for each part.
+
+    Sizes that vary, and tuples of them, have names: `sized` says which.
+    """
+
+    any_size = True
 
     def __init__(self, graph):
+        self.scope, self.sized = graph.scope, {}
         self.arrays: dict = {}  # the key of a value -> (value, name)
         self.whole: dict = {}  # buffer -> name of the array that is all of it
         self.objects = {"store": _store, "ndarray": np.ndarray}
@@ -103,6 +109,9 @@ class Line:
         """Return how an argument is written in the source."""
         if isinstance(item, Value):
             return self.array(item)
+        if self.scope is not None and varies(item) and not isinstance(item, list):
+            if not isinstance(item, tuple) or all(type(one) is int or varies(one) for one in item):
+                return self.sized.setdefault(item, f"z{len(self.sized)}")
         if type(item) in (int, bool, type(None), str):
             return repr(item)
         if type(item) is tuple:
@@ -132,10 +141,9 @@ class Line:
             elif value.buffer.kind == "given":
                 self.whole[value.buffer] = f"given{value.buffer.index}"
             if self.whole[value.buffer] != name:
-                whole, dtype = self.whole[value.buffer], self.word(value.dtype)
-                self.lines.append(
-                    f"{name} = ndarray({value.shape!r}, {dtype}, {whole}, {value.offset}, {value.strides!r})"
-                )
+                whole = self.whole[value.buffer]
+                dtype, shape, offset, strides = map(self.word, (value.dtype, value.shape, value.offset, value.strides))
+                self.lines.append(f"{name} = ndarray({shape}, {dtype}, {whole}, {offset}, {strides})")
         return name
 
     def step(self, step):
@@ -170,6 +178,8 @@ class Line:
         """Add a step of arithmetic on few elements as a call in C, which allocates sooner than NumPy writes."""
         if step.name not in IN_C or len(step.results) != 1 or any(key != "out" for key in step.kwargs):
             return False
+        if dims_in(step.args):
+            return False
         (result,) = step.results
         if result.shape == () or result.buffer.nbytes > SMALL or result.dtype.kind != "f" or not result.is_whole:
             return False
@@ -193,7 +203,7 @@ class Line:
         if takes_out and value.shape:
             return f"{out} = {call}"
         self.objects.setdefault("check", _check)
-        return f"{out} = check({call}, {value.shape!r}, {self.word(value.dtype)})"
+        return f"{out} = check({call}, {self.word(value.shape)}, {self.word(value.dtype)})"
 
 
 class Bound:
@@ -201,14 +211,26 @@ class Bound:
 
     def __init__(self, line, memory):
         self.line, self.space = line, dict(line.objects)
+        self.memory = memory
+        self.size = None  # for which sizes that vary are there
         for value, name in line.arrays.values():
-            self.space[name] = None if value.buffer.kind in MOVING else value.on(memory[value.buffer])
+            later = value.buffer.kind in MOVING or value.varies
+            self.space[name] = None if later else value.on(memory[value.buffer])
         exec(line.code, self.space)
         self.parts = [self.space[f"part{number}"] for number, _ in line.sources]
         if line.direct_code is not None:
             exec(line.direct_code, self.space)
             self.direct = self.space["direct"]
         self.nothing = dict.fromkeys([*line.moving, *line.whole.values()])
+
+    def resize(self, size):
+        """Have the sizes that vary be such."""
+        self.size = size
+        for item, name in self.line.sized.items():
+            self.space[name] = at(item, size)
+        for value, name in self.line.arrays.values():
+            if value.buffer.kind not in MOVING and value.varies:
+                self.space[name] = value.on(self.memory[value.buffer], size)
 
     def give(self, value, array):
         """Let an argument be an array."""
@@ -220,7 +242,7 @@ class Bound:
         array = None if known is None else self.space[known[1]]
         if array is None:
             whole = self.space[self.line.whole[value.buffer]]
-            array = np.ndarray(value.shape, value.dtype, whole, value.offset, value.strides)
+            array = value.on(whole, self.size)
         return array
 
     def clear(self):

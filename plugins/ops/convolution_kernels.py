@@ -175,7 +175,7 @@ def _correlate(xp, input, weight, windows, groups):
 
 def _scatter(xp, input, weight, geometry):
     """A transposed convolution by adding up what every input element contributes to its window; batch-last."""
-    kernel, size, batch, groups = weight.shape[2:], input.shape[2:], len(input), geometry.groups
+    kernel, size, batch, groups = weight.shape[2:], input.shape[2:], input.shape[0], geometry.groups
     outer, inner = len(weight) // groups, weight.shape[1]
     target = geometry.result_size(size, kernel)
     extent = [
@@ -254,7 +254,7 @@ def convolve(xp, input, weight, bias, geometry):
 @native("convolve", otherwise=convolve)
 def convolve_in_c(call, xp, input, weight, bias, geometry):
     channels = weight.shape[1] * geometry.groups if geometry.transposed else len(weight)
-    out = xp.empty((len(input), channels, *geometry.result_size(input.shape[2:], weight.shape[2:])), input.dtype)
+    out = xp.empty((input.shape[0], channels, *geometry.result_size(input.shape[2:], weight.shape[2:])), input.dtype)
     dense = input.flags.c_contiguous and weight.flags.c_contiguous
     arrays = input if dense else xp.ascontiguousarray(input), xp.ascontiguousarray(weight), out
     if bias is not None:
@@ -363,7 +363,7 @@ def convolve_weight_grad_samples(make):
 def channel_sum(xp, input):
     """The sum of (N, C, *S) over all dimensions but the second."""
     channels = batch_last(xp, input)
-    channels = channels.reshape(len(channels), prod(channels.shape[1:]))
+    channels = channels.reshape(channels.shape[0], prod(channels.shape[1:]))
     if is_half(input.dtype):
         channels = channels.astype("float32")
     # A product with ones: BLAS adds up faster, in many lanes.

@@ -202,6 +202,8 @@ def arange(xp, start=None, end=None, step=1, *, dtype=None):
     whole = start.__class__ is end.__class__ is step.__class__ is int
     if dtype is None and whole and start <= end < _LONG and step > 0:
         return xp.arange(start, end, step, "int64")
+    if dtype is None and all([isinstance(v, int) for v in (start, end, step)]) and start <= end < _LONG and step > 0:
+        return xp.arange(start, end, step, "int64")
     start, end, step = (number("arange", v) for v in (0 if start is None else start, end, step))
     if dtype is None:
         dtype = dtype_for(start, end, step) if not isinstance(start + end + step, int) else "int64"

@@ -63,7 +63,7 @@ def col2im(xp, input, output_size, kernel, dilation, padding, stride):
     Columns are (N, C * KH * KW, blocks), images (N, C, *output_size).
     """
     size = window_count(output_size, kernel, stride, dilation, padding, padding)
-    n, channels = len(input), input.shape[1] // prod(kernel)
+    n, channels = input.shape[0], input.shape[1] // prod(kernel)
     columns = input.reshape(n, channels, prod(kernel), *size)
     padded = xp.zeros((n, channels, *(s + 2 * p for s, p in zip(output_size, padding))), input.dtype)
     for i, place in enumerate(_places(kernel, dilation, stride, size)):

@@ -103,7 +103,7 @@ def product_in_c(call, xp, input, other, *bias):
         if not input.flags.c_contiguous:
             return NotImplemented
         input = input.reshape(-1, inner)
-    out = xp.empty((len(input), columns), input.dtype)
+    out = xp.empty((input.shape[0], columns), input.dtype)
     if call(input, other, out, *bias, False, bool(bias)) is not None:
         return NotImplemented
     return out if len(shape) == 2 else out.reshape(*shape[:-1], columns)

@@ -151,7 +151,7 @@ def lstm_grad_on_cuda(call, xp, grads, y, gates, hidden, cell, weight):
             return NotImplemented
         to_hidden = xp.matmul(to_sums[t], weight.T)
     rows = before.reshape(-1, len(weight))
-    results = to_sums, to_hidden, to_cell, xp.matmul(rows.T, to_sums.reshape(len(rows), -1))
+    results = to_sums, to_hidden, to_cell, xp.matmul(rows.T, to_sums.reshape(rows.shape[0], -1))
     return [result.astype(dtype, copy=False) for result in results]
 
 

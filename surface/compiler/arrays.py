@@ -8,12 +8,14 @@ are NumPy's own. Nobody else can see the example: what looks at values raises Ca
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import weakref
 
 import numpy
 
-from plugrad.compiler.graph import Buffer, CaptureError, Step, Value, changed, plain
+from plugrad.compiler.graph import Buffer, Step, Value, changed, dims_in, plain, plainly, varies
+from plugrad.compiler.sizes import CaptureError
 from plugrad.extend import Backend
 
 # Functions of NumPy whose results have a shape that follows from the shapes of arrays, and which do nothing but return
@@ -41,6 +43,7 @@ METHODS = (
     "flatten max mean min prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take trace transpose "
     "var view"
 ).split()
+FILLING = frozenset("full full_like ones ones_like zeros zeros_like".split())  # all elements are the same
 WRITERS = {"copyto": 0, "put": 0, "put_along_axis": 0, "putmask": 0, "place": 0, "fill_diagonal": 0}
 ASKS = frozenset(  # of shapes and dtypes alone
     "broadcast_shapes can_cast dtype finfo iinfo isscalar iscomplexobj isrealobj may_share_memory min_scalar_type ndim "
@@ -59,13 +62,13 @@ class Array(numpy.lib.mixins.NDArrayOperatorsMixin):
     def __init__(self, recorder, example, value, base):
         self.recorder, self.example, self.value, self.base = recorder, example, value, base
 
-    shape = property(lambda self: self.example.shape)
-    strides = property(lambda self: self.example.strides)
+    shape = property(lambda self: self.value.shape)
+    strides = property(lambda self: self.value.strides)
     dtype = property(lambda self: self.example.dtype)
     ndim = property(lambda self: self.example.ndim)
-    size = property(lambda self: self.example.size)
+    size = property(lambda self: math.prod(self.value.shape))
     itemsize = property(lambda self: self.example.itemsize)
-    nbytes = property(lambda self: self.example.nbytes)
+    nbytes = property(lambda self: math.prod(self.value.shape, start=self.example.itemsize))
     flags = property(lambda self: self.example.flags)
     T = property(lambda self: self.transpose())
     mT = property(lambda self: self.recorder.call(operator.attrgetter("mT"), (self,), {}, "mT"))
@@ -109,6 +112,8 @@ class Array(numpy.lib.mixins.NDArrayOperatorsMixin):
         self.recorder.write(numpy.ndarray.sort, (self, *args), kwargs, "sort", self)
 
     def __len__(self):
+        if varies(self.shape):  # Python wants a plain number
+            raise self.recorder.refusal("the length of an array is asked for", final=True)
         return len(self.example)
 
     def __iter__(self):
@@ -144,9 +149,13 @@ for _name in METHODS:
 
 
 class Recorder:
-    """What was asked of arrays: `steps`, over `buffers`. `example_of` keeps all memory alive, by its owner's id."""
+    """What was asked of arrays: `steps`, over `buffers`. `known` keeps all memory alive, by its owner's id.
 
-    def __init__(self):
+    `sizes` is None, or is told all integers that arrays have, and says what they are in the program.
+    """
+
+    def __init__(self, sizes=None):
+        self.sizes, self.given = sizes, ()
         self.steps: list[Step] = []
         self.buffers: list[Buffer] = []
         self.known: dict[int, Buffer] = {}
@@ -167,14 +176,28 @@ class Recorder:
         """Return the buffer for memory that an array of NumPy owns, made if it is not known."""
         known = self.known.get(id(owner))
         if known is None:
-            known = self.known[id(owner)] = Buffer(len(self.buffers), owner, kind)
+            sizes = None
+            if self.sizes is not None:
+                shape, strides = self.sizes.told(owner.shape, self.given), [owner.itemsize]
+                for n in shape[:0:-1]:
+                    strides.insert(0, strides[0] * n)
+                if not owner.flags.c_contiguous:
+                    strides = self.sizes.told(owner.strides)
+                sizes = math.prod(shape, start=owner.itemsize), shape, tuple(strides[: owner.ndim])
+            known = self.known[id(owner)] = Buffer(len(self.buffers), owner, kind, sizes)
             self.buffers.append(known)
         return known
 
     def value(self, example, kind="temporary") -> Value:
         owner = owner_of(example)
         offset = address(example) - address(owner)
-        return Value(self.buffer(owner, kind), example.shape, example.strides, offset, example.dtype)
+        buffer, shape, strides = self.buffer(owner, kind), example.shape, example.strides
+        if self.sizes is not None and example is owner and buffer.itself is not None:
+            return buffer.itself
+        if self.sizes is not None:
+            offset, *ints = self.sizes.told((offset, *shape, *strides), self.given)
+            shape, strides = tuple(ints[: len(shape)]), tuple(ints[len(shape) :])
+        return Value(buffer, shape, strides, offset, example.dtype)
 
     def array(self, example, kind="temporary") -> Array:
         """Return the array for an example; all views of one buffer have the same base."""
@@ -197,7 +220,7 @@ class Recorder:
         if name in WRITERS and function is getattr(numpy, name, None):
             return self.write(function, args, kwargs, name, args[0])
         if name in ASKS:
-            return function(*changed(_example, args), **changed(_example, kwargs))
+            return self.ask(function, args, kwargs)
         if name in SHAPED_BY_VALUES or name == "where" and len(args) + len(kwargs) == 1:
             raise self.refusal(f"values decide how many elements numpy.{name} returns", final=True)
         whole = getattr(function, "__module__", None) in ("numpy.fft", "numpy.linalg") and name != "lstsq"
@@ -209,12 +232,22 @@ class Recorder:
             args = (args[0].copy() if isinstance(args[0], Array) and name == "array" else args[0], *args[1:])
         return self.call(function, args, kwargs, name)
 
+    def ask(self, function, args, kwargs):
+        """Return what a function says of shapes and dtypes."""
+        answer = function(*changed(_example, args), **changed(_example, kwargs))
+        if self.sizes is None or type(answer) not in (int, tuple):
+            return answer
+        told = self.sizes.told(answer if type(answer) is tuple else (answer,))
+        return told if type(answer) is tuple else told[0]
+
     def call(self, function, args, kwargs, name, kind="array", effect=None):
         """Carry out a call; note it if there is more to it than another view of known memory."""
         out = kwargs.get("out")
         if out is not None:
             self.about_to_write(out)
         mark = len(self.buffers)
+        if self.sizes is not None:
+            self.given = dims_in((args, kwargs))
         result = function(*changed(_example, args), **changed(_example, kwargs))
         if out is not None:
             self.note(Step(kind, name, function, self.plain(args), self.plain(kwargs), (), _values(out), effect))
@@ -226,7 +259,7 @@ class Recorder:
                 return result
             raise self.refusal(f"{name} returned {type(result).__name__}, which is no array")
         examples = [None if one is None else numpy.asarray(one) for one in results]
-        settled = kind == "array" and not effect and self.is_settled((args, kwargs))
+        settled = kind == "array" and not effect and (name in FILLING or not self.given) and self.is_settled((args, kwargs))
         if self.expanding and settled and any(isinstance(one, Array) for one in args):
             return self.array(examples[0], "constant")
         arrays = [None if one is None else self.array(one) for one in examples]
@@ -293,7 +326,7 @@ def _constant(recorder, item):
 
 
 def _example(item):
-    return item.example if isinstance(item, Array) else item
+    return item.example if isinstance(item, Array) else plainly(item)
 
 
 def _values(out) -> tuple:
@@ -332,7 +365,7 @@ class Functions:
         return functools.partial(self._call, function)
 
     def _asking(self, function):
-        return lambda *args, **kwargs: function(*changed(_example, args), **changed(_example, kwargs))
+        return lambda *args, **kwargs: self._current().ask(function, args, kwargs)
 
     def _call(self, function, *args, **kwargs):
         return self._current().function(function, args, kwargs)

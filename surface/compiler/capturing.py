@@ -24,7 +24,9 @@ from plugrad import (
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Recorder
 from plugrad.compiler.expanding import expanded
-from plugrad.compiler.graph import CaptureError, Graph, Step, Value, changed, plain
+from plugrad.compiler.graph import Graph, Step, Value, changed, plain
+from plugrad.compiler.logs import Log, forms_of
+from plugrad.compiler.sizes import CaptureError, Scope
 from plugrad.compiler.world import PLAIN, World
 from plugrad.dispatch.formulas import array_ops, forget_ops
 from plugrad.dispatch.op import Op
@@ -230,10 +232,13 @@ class Source:
 
 
 class Captured:
-    """A program that was captured: its graph, where its inputs are, and what its results and effects are."""
+    """A program that was captured: its graph, where its inputs are, and what its results and effects are.
 
-    def __init__(self, function, args, kwargs, grad_mode):
-        self.recorder, self.loaded = Recorder(), dict.__len__(registry.ops)
+    `sizes` is None, or a `sizes.Scope` for a program of many sizes, or a `sizes.Log`, for which the rest is not needed.
+    """
+
+    def __init__(self, function, args, kwargs, grad_mode, sizes=None):
+        self.recorder, self.loaded, self.sizes = Recorder(sizes), dict.__len__(registry.ops), sizes
         self.function, self.grad_mode = function, grad_mode
         self.world = World([function, *[a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]])
         self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
@@ -248,7 +253,10 @@ class Captured:
                 raise CaptureError("a tensor has hooks")
         with _backend() as place:
             self._run(place, args, kwargs)
-        self._finish()
+        if type(sizes) is Log:
+            sizes.forms = forms_of(self)
+        else:
+            self._finish()
 
     def _run(self, place, args, kwargs):
         recorder, states = self.recorder, [(g, g.get_state()) for g in self._generators()]
@@ -282,10 +290,19 @@ class Captured:
                 random.setstate(before[0])
                 numpy.random.set_state(before[1])
             self.world.restore()
+        if type(self.sizes) is Scope:
+            self._compare()
         if differs:
             raise CaptureError("the program changes Python objects, which a captured program would not do again")
         if drawn:
             raise CaptureError("the program draws numbers from Python's or NumPy's generator")
+
+    def _compare(self):
+        """Hold the program against those that were captured with one size each."""
+        scope = self.sizes
+        for size, log in scope.logs.items():
+            if len(log.all) != scope.at or log.forms != forms_of(self, size):
+                raise scope.refusal()
 
     def _generators(self):
         return [random_numbers.default_generator, *self.world.generators]
@@ -379,7 +396,7 @@ class Captured:
         kept += [s.final for s in self.sources if isinstance(s.final, Value)]
         for value in kept:
             value.buffer.kept = True
-        self.graph = Graph(recorder.steps, recorder.buffers, self.ends)
+        self.graph = Graph(recorder.steps, recorder.buffers, self.ends, self.sizes)
         self.graph.simplify()
         calls = [step.function for step in self.graph.steps if step.kind == "python"]
         for call in calls:
@@ -393,6 +410,8 @@ class Captured:
             if buffer.kind not in ("constant", "initial"):
                 buffer.owner = None
         self.recorder = None
+        if self.sizes is not None:
+            self.sizes.close()
         for source in self.sources:
             source.state = None
             if source.place is not None:
@@ -471,12 +490,15 @@ class _Steps:
         recorder.note(Step("python", "optimizer.step", function, tuple(grads), {}, (), (), "python"))
 
 
-def capture(function, args, kwargs, grad_mode) -> Captured:
-    """Return a captured program. What a capture loads is there from its beginning the second time."""
+def capture(function, args, kwargs, grad_mode, sizes=lambda: None) -> Captured:
+    """Return a captured program. What a capture loads is there from its beginning the second time.
+
+    `sizes()` is what `Captured` takes.
+    """
     while True:
         loaded = dict.__len__(registry.ops)
         try:
-            return Captured(function, args, kwargs, grad_mode)
+            return Captured(function, args, kwargs, grad_mode, sizes())
         except Exception:
             if dict.__len__(registry.ops) == loaded:
                 raise

@@ -8,7 +8,8 @@ in C as a step of kind "native".
 from __future__ import annotations
 
 from plugrad.compiler.arrays import Array
-from plugrad.compiler.graph import CaptureError, Step, changed
+from plugrad.compiler.graph import Step, changed, plainly
+from plugrad.compiler.sizes import CaptureError
 
 
 def expanded(recorder, kernel, xp, args, kwargs):
@@ -56,4 +57,4 @@ def _noting(recorder, kernel, first):
 
 
 def _example(item):
-    return item.example if type(item) is Array else item
+    return item.example if type(item) is Array else plainly(item)

@@ -25,34 +25,37 @@ from __future__ import annotations
 
 import numpy
 
+from plugrad.compiler.sizes import Dim, Real
+
 ALIGNMENT = 64
 TAKE_OUT = frozenset("matmul dot concatenate stack cumsum cumprod sum prod amax amin max min clip".split())
-
-
-class CaptureError(RuntimeError):
-    """A program can't be captured: `reason` says why, `op` in which op it was.
-
-    `final`: the op can't be noted as a whole either.
-    """
-
-    def __init__(self, reason, op=None, final=False):
-        super().__init__(reason if op is None else f"{reason}, in {op}")
-        self.reason, self.op, self.final = reason, op, final
 
 
 class Buffer:
     """Memory of `nbytes` bytes; `owner` is the array that had it in the capture, of that `shape`.
 
-    `itself` is the value that is all of it, in row-major order, or None where that array had another order.
+    `itself` is the value that is all of it, in row-major order, or None where that array had another order. `sizes` are
+    (nbytes, shape, strides) where these are not the owner's.
     """
 
     __slots__ = ("index", "owner", "nbytes", "kind", "holder", "kept", "shape", "dense", "original", "itself")
 
-    def __init__(self, index, owner, kind):
-        self.index, self.owner, self.nbytes, self.kind = index, owner, owner.nbytes, kind
-        self.shape, self.dense = owner.shape, owner.flags.c_contiguous
+    def __init__(self, index, owner, kind, sizes=None):
+        self.index, self.owner, self.kind = index, owner, kind
+        self.nbytes, self.shape, strides = (owner.nbytes, owner.shape, owner.strides) if sizes is None else sizes
+        self.dense = owner.flags.c_contiguous
         self.holder, self.kept, self.original = None, False, None  # kept: it is looked at after the last step
-        self.itself = Value(self, owner.shape, owner.strides, 0, owner.dtype) if self.dense else None
+        self.itself = Value(self, self.shape, strides, 0, owner.dtype) if self.dense else None
+
+    @classmethod
+    def planned(cls, index, shape, dtype):
+        """Return a temporary one for an array in row-major order."""
+        strides = [dtype.itemsize]
+        for n in shape[::-1]:
+            strides.insert(0, strides[0] * n)
+        buffer = cls(index, numpy.empty(0, dtype), "temporary", (strides[0], tuple(shape), tuple(strides[1:])))
+        buffer.owner = None
+        return buffer
 
     def __repr__(self):
         return f"{self.kind}{self.index}"
@@ -72,9 +75,17 @@ class Value:
             step *= n
         self.is_whole = dense and step == buffer.nbytes and step > 0  # all of its buffer, in row-major order
 
-    def on(self, memory):
-        """Return the array in the memory of the buffer, a flat array of bytes."""
-        return numpy.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+    def on(self, memory, size=None):
+        """Return the array in the memory of the buffer, a flat array of bytes; `size` is for sizes that vary."""
+        if size is None:
+            return numpy.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+        shape, offset, strides = at((self.shape, self.offset, self.strides), size)
+        return numpy.ndarray(shape, self.dtype, memory, offset, strides)
+
+    @property
+    def varies(self) -> bool:
+        """Whether a size that varies is in it."""
+        return varies((self.shape, self.offset, self.strides))
 
     def __repr__(self):
         return f"{self.buffer!r}[{self.dtype}{list(self.shape)}]"
@@ -104,6 +115,10 @@ class Step:
         """Return the values that it returns or writes."""
         return [value for value in (*self.results, *self.writes) if value is not None]
 
+    def varies(self) -> bool:
+        """Whether sizes that vary are among the arguments, or in the shapes of values."""
+        return bool(dims_in((self.args, self.kwargs))) or any(value.varies for value in (*self.reads(), *self.values()))
+
     @property
     def takes_out(self) -> bool:
         """Whether the function writes its result into the array that it gets as `out`."""
@@ -121,10 +136,13 @@ class Step:
 
 
 class Graph:
-    """A captured program: `steps` over `buffers`, in `parts`, ranges of steps that are called one after another."""
+    """A captured program: `steps` over `buffers`, in `parts`, ranges of steps that are called one after another.
 
-    def __init__(self, steps, buffers, ends):
-        self.steps, self.buffers = steps, buffers
+    `scope` says of which sizes the integers in it are, or is None where they are plain ones.
+    """
+
+    def __init__(self, steps, buffers, ends, scope=None):
+        self.steps, self.buffers, self.scope = steps, buffers, scope
         self.shares: dict = {}  # a buffer -> the one whose memory it has
         self.parts = [range(a, b) for a, b in zip((0, *ends[:-1]), ends)]
 
@@ -172,7 +190,7 @@ class Graph:
             return False
         if any(written[value.buffer] > 1 for value in step.results):
             return False
-        if any(value.buffer.kind != "constant" for value in step.reads()):
+        if any(value.buffer.kind != "constant" for value in step.reads()) or self.scope and step.varies():
             return False
         for value in step.results:
             value.buffer.kind = "constant"
@@ -191,10 +209,11 @@ class Graph:
                 spans[buffer] = (spans.get(buffer, (0, 0))[0], last)
         return spans
 
-    def layout(self) -> tuple:
+    def layout(self, size=None) -> tuple:
         """Return (places, size): where in one piece of memory each buffer that is planned begins, and its size.
 
         Buffers that are not in use at the same step share memory: the largest are placed first, each as low as it goes.
+        `size` is that for which it is, where sizes vary.
         """
         spans = self.uses()
         shares = {buffer: self._owner(buffer) for buffer in self.shares if buffer in spans}
@@ -205,17 +224,17 @@ class Graph:
         planned = [b for b in spans if b.kind in ("temporary", "argument", "initial")]
         placed: list = []
         places, total = {}, 0
-        for buffer in sorted(planned, key=lambda b: -b.nbytes):
+        for nbytes, buffer in sorted([(at(b.nbytes, size), b) for b in planned], key=lambda pair: -pair[0]):
             first, last = spans[buffer]
             start = 0
-            for at, end, other_first, other_last in placed:
-                if other_first <= last and first <= other_last and start < end and at < start + buffer.nbytes:
+            for begin, end, other_first, other_last in placed:
+                if other_first <= last and first <= other_last and start < end and begin < start + nbytes:
                     start = max(start, end)
-            size = -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+            end = start + -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
             places[buffer] = start
-            placed.append((start, start + size, first, last))
+            placed.append((start, end, first, last))
             placed.sort()
-            total = max(total, start + size)
+            total = max(total, end)
         places.update({buffer: places[owner] for buffer, owner in shares.items()})
         return places, total
 
@@ -242,7 +261,33 @@ def changed(function, item):
         return {key: changed(function, one) for key, one in item.items()}
     if cls is slice:
         return slice(changed(function, item.start), changed(function, item.stop), changed(function, item.step))
+    if isinstance(item, tuple) and not hasattr(cls, "_fields"):  # a shape
+        return tuple([changed(function, one) for one in item])
     return function(item)
+
+
+def varies(item) -> bool:
+    """Whether something is a size that varies, or a tuple or list with one in it."""
+    if isinstance(item, (tuple, list)):
+        return any(map(varies, item))
+    return type(item) in (Dim, Real)
+
+
+def dims_in(arguments) -> list:
+    """Return the numbers that vary among arguments."""
+    found: list = []
+    changed(lambda one: found.append(one) if type(one) in (Dim, Real) else None, arguments)
+    return found
+
+
+def plainly(item):
+    """Return arguments with sizes as they are in the call at hand."""
+    return changed(lambda one: one.hint if type(one) in (Dim, Real) else one, item)
+
+
+def at(item, size):
+    """Return arguments with sizes as they are for a size."""
+    return changed(lambda one: one.at(size) if type(one) in (Dim, Real) else one, item)
 
 
 def plain(array) -> numpy.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy
 
 from plugrad import Tensor, get_default_device, get_default_dtype, kernels
+from plugrad.compiler.graph import at, varies
 from plugrad.graph import modes
 from plugrad.graph.modes import levels, mode
 from plugrad.tensor.layouts import lay_out
@@ -63,7 +64,11 @@ class Guard:
     def __init__(self, captured, given, held, args, kwargs):
         self.form, self.given, self.held, self.world = shape_of(args, kwargs), given, held, captured.world
         self.tensors = [s.tensor for s in held]
-        self.types = [(s.value.shape, s.strides, s.value.dtype, s.leads) for s in given]
+        self.scope = captured.sizes
+        self.types = [(s.value.shape, _strides(s), s.value.dtype, s.leads) for s in given]
+        self.tells = [  # where the size stands that varies, and the number that is there for it
+            (i, d, n) for i, (shape, *_) in enumerate(self.types) for d, n in enumerate(shape) if varies(n)
+        ]
         self.edges = [s.leads for s in held]
         self.dtype, self.grad_mode = get_default_dtype(), captured.grad_mode
         self.touches_grads = captured.touches_grads
@@ -78,16 +83,37 @@ class Guard:
         self.is_plain = type(self.form) is int  # all arguments are tensors, by their places
         self.same = None  # the part in C: same(args, kwargs)
 
-    def serves(self, tensors, args, kwargs, grad) -> bool:
-        """Whether the program does for these arguments what the function would do; `grad` is the grad mode."""
+    def size_of(self, shapes):
+        """Return the size that arguments of these shapes have; True where none varies, False where it is not served."""
+        if self.scope is None:
+            return True
+        for i, d, n in self.tells[:1]:
+            base, slope = _line(n)
+            size, rest = divmod(shapes[i][d] - base, slope)
+            if not rest and self.scope.serves(size) and all(shapes[i][d] == n.at(size) for i, d, n in self.tells):
+                return size
+        return False
+
+    def serves(self, tensors, args, kwargs, grad):
+        """Return the size for which the program does for these arguments what the function would do, True if none varies.
+
+        It is False where the program does not; `grad` is the grad mode.
+        """
         if self.form != (len(args) if tensors is args else shape_of(args, kwargs)):
             return False
         if len(tensors) != len(self.given) or grad is not self.grad_mode or get_default_dtype() is not self.dtype:
             return False
-        for tensor, (shape, strides, dtype, leads) in zip(tensors, self.types):
+        for tensor in tensors:
             if tensor._type.plain is not tensor._type:
                 lay_out(tensor)
+        fits = all([len(t._data.shape) == len(one[0]) for t, one in zip(tensors, self.types)])
+        size = fits and self.size_of([t._data.shape for t in tensors])
+        if not size:
+            return False
+        for tensor, (shape, strides, dtype, leads) in zip(tensors, self.types):
             data = tensor._data
+            if self.scope is not None:
+                shape, strides = at((shape, strides), size)
             if type(data) is not numpy.ndarray or data.shape != shape or data.strides != strides or data.dtype != dtype:
                 return False
             if tensor._view is not None:
@@ -102,7 +128,7 @@ class Guard:
                 return False
         if not self.world.holds():
             return False
-        return not self.written or not self.overlap(tensors, self.tensors)
+        return size if not self.written or not self.overlap(tensors, self.tensors) else False
 
     def tensors_in(self, args, kwargs) -> list:
         """Return the tensors among arguments that `same` took."""
@@ -125,13 +151,33 @@ class Guard:
         names = [place for place, _ in self.plain if type(place) is str]
         held = [(s.tensor, array, s.leads, had) for s, array, had in zip(self.held, bound, grads[len(self.given) :])]
         self.same = kernels.module().guard(
-            *_example(), tuple(arguments), tuple(names), tuple(held), tuple(self.world.watched())
+            *_example(), tuple(arguments), tuple(names), tuple(held), tuple(self.world.watched()), *self._allowed()
         )
+
+    def _allowed(self) -> tuple:
+        """Return the least size that is served, and for each from there on whether it is; nothing where none varies."""
+        return (0, b"") if self.scope is None else (self.scope.low, self.scope.allowed.tobytes())
 
 
 def _form(source, had) -> tuple:
-    value = source.value
-    return source.type, value.dtype, value.shape, source.strides, source.leads, had
+    value, strides = source.value, _strides(source)
+    lines = [_line(n) for n in (*value.shape, *strides)]
+    bases, slopes, ndim = [base for base, _ in lines], [slope for _, slope in lines], len(value.shape)
+    own = source.type, value.dtype, tuple(bases[:ndim]), tuple(bases[ndim:]), source.leads, had
+    return (*own, tuple(slopes)) if any(slopes) else own
+
+
+def _strides(source) -> tuple:
+    """Return the strides that an argument has; dimensions of size 1 may have any."""
+    return source.value.strides if varies(source.value.shape) else source.strides
+
+
+def _line(n) -> tuple:
+    """Return an integer of an argument as (what it is for size 0, by how much it grows with the size)."""
+    if not varies(n):
+        return n, 0
+    slope = int(n.values[1] - n.values[0])
+    return int(n.values[0]) - slope * n.scope.low, slope
 
 
 def _example() -> tuple:

@@ -12,9 +12,11 @@ import numpy
 
 from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
-from plugrad.compiler.graph import CaptureError
+from plugrad.compiler.graph import at, plainly, varies
+from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.runs import written_back, written_run
+from plugrad.compiler.varying import captured_for_all
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
 
 SIGNATURES = 8  # for more of them than this, of one size, a program is not captured again
@@ -40,6 +42,7 @@ class Programs:
         self.known: list[Program] = []
         self.refused = None
         self.captures, self.seen = 0, {}  # how often calls with some sizes ran op by op
+        self.single: set = set()  # structures of calls of which each size is captured
 
     def __call__(self, *args, **kwargs):
         return self.call(args, kwargs)
@@ -54,18 +57,22 @@ class Programs:
         grad, dtype = not paused or mode.records(), get_default_dtype()
         for program in self.known:
             guard = program.guard
-            if guard.grad_mode is grad and guard.dtype is dtype and guard.same is not None and guard.same(args, kwargs):
+            if guard.grad_mode is not grad or guard.dtype is not dtype or guard.same is None:
+                continue
+            size = guard.same(args, kwargs)
+            if size:
                 tensors = args if guard.is_plain else guard.tensors_in(args, kwargs)
                 if not guard.written or not guard.overlap(tensors):
-                    return self._first(program).run(tensors, args, kwargs)
+                    return self._first(program).run(tensors, args, kwargs, size)
         if not kwargs and all([type(one) is Tensor for one in args]) and len({*map(id, args)}) == len(args):
             tensors = args
         else:
             tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
             tensors = list({id(t): t for t in tensors}.values())
         for program in self.known:
-            if program.guard.serves(tensors, args, kwargs, grad):
-                return self._first(program).served(tensors, args, kwargs)
+            size = program.guard.serves(tensors, args, kwargs, grad)
+            if size:
+                return self._first(program).served(tensors, args, kwargs, size)
         if self.refused is not None or not all(map(is_plain, tensors)) or mode.stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
         if mode.stance == "fail_on_recompile":
@@ -77,7 +84,7 @@ class Programs:
             with capturing:
                 busy.append(self)
                 try:
-                    program = self._captured(args, kwargs, signature)
+                    program, size = self._captured(args, kwargs, signature)
                 finally:
                     busy.pop()
         except Exception as error:
@@ -88,7 +95,7 @@ class Programs:
             self.refused = error
             self._warn(error)
             return result
-        return program.served(tensors, args, kwargs)
+        return program.served(tensors, args, kwargs, size)
 
     def _first(self, program):
         """Return a program, which is asked first from now on; those that are asked last have no memory."""
@@ -123,10 +130,37 @@ class Programs:
         if self._kinds() >= SIGNATURES:
             raise CaptureError(f"there are {SIGNATURES} programs for it already")
         self.captures += 1
+        found = self._for_many_sizes(args, kwargs, signature)
+        if found is not None:
+            return found
         program = Program(capture(self.function, args, kwargs, is_grad_enabled()), self.lower, args, kwargs)
         program.signature = signature
         self.known = [program, *self.known[: KEPT - 1]]
-        return program
+        return program, True
+
+    def _for_many_sizes(self, args, kwargs, signature):
+        """Return (program, size) of one for all sizes, if the call differs in one from a program that is known."""
+        structure, sizes = signature
+        alike = [program for program in self.known if program.signature[0] == structure]
+        if not alike or structure in self.single or not getattr(self.lower, "any_size", False):
+            return None
+        found, grad = [], is_grad_enabled()
+        try:
+            for other in alike:
+                if not found:
+                    its, served = other.signature[1], other.scope is not None
+                    found = captured_for_all(self.function, args, kwargs, grad, sizes, its, served)
+            made = [Program(captured, self.lower, args, kwargs) for captured in found]
+        except Exception:  # then there is one for this size
+            self.single.add(structure)
+            return None
+        if not made:
+            return None
+        for program, its in zip(made, (signature, alike[0].signature)):
+            program.signature = its
+        served = [one for one in self.known if one.signature[0] != structure or not any(p.replaces(one) for p in made)]
+        self.known = [*made, *served][:KEPT]
+        return made[0], made[0].guard.size_of([s[0] for s in sizes])
 
     def _warn(self, error):
         code = getattr(self.function, "__code__", None)
@@ -144,7 +178,7 @@ def described(programs) -> str:
         kinds: dict = {}
         for buffer in program.graph.buffers:
             count, size = kinds.get(buffer.kind, (0, 0))
-            kinds[buffer.kind] = count + 1, size + buffer.nbytes
+            kinds[buffer.kind] = count + 1, size + plainly(buffer.nbytes)
         memory = ", ".join(f"{kind} {count} ({size} bytes)" for kind, (count, size) in sorted(kinds.items()))
         lines += [
             f"program {number}: {len(program.graph.steps)} steps in {len(program.graph.parts)} parts, "
@@ -163,7 +197,11 @@ class Program:
         self.captured, self.graph, self.signature = captured, captured.graph, None
         self.function, self.world = captured.function, captured.world
         self.make = lower(self.graph)  # which may put other steps in the place of these
-        self.places, self.size = self.graph.layout()
+        self.scope, self.capacity = captured.sizes, None  # the greatest size for which memory is planned
+        if self.scope is None:
+            self.places, self.size = self.graph.layout()
+        else:
+            self._plan(self.scope.hint)
         sources = captured.sources
         self.given = [s for s in sources if s.place is not None]
         self.held = [s for s in sources if s.place is None and self._matters(s)]
@@ -202,11 +240,36 @@ class Program:
             return set()
         return {v.buffer for i in self.graph.parts[1] for v in self.graph.steps[i].reads()}
 
-    def served(self, tensors, args, kwargs):
+    def served(self, tensors, args, kwargs, size):
         """Return the results of a call for which the guard was asked in Python."""
-        return self.run(tensors, args, kwargs) if self.binds() else self.function(*args, **kwargs)
+        return self.run(tensors, args, kwargs, size) if self.binds() else self.function(*args, **kwargs)
+
+    def replaces(self, other) -> bool:
+        """Whether it serves all calls of the same structure that another one serves."""
+        if other.scope is None:
+            return bool(self.guard.size_of([shape for shape, _ in other.signature[1]]))
+        its, places = other.scope, [one[:2] for one in other.guard.tells]
+        return places == [one[:2] for one in self.guard.tells] and all(map(self.scope.serves, its.sizes[its.allowed]))
 
     # ---- memory
+
+    def _plan(self, size):
+        """Plan memory for sizes up to one: what buffers need grows with it, so smaller ones have room."""
+        for buffer in self.graph.buffers:
+            if varies(buffer.nbytes) and (numpy.diff(buffer.nbytes.values) < 0).any():
+                raise CaptureError("a larger size needs less memory")
+        self.capacity = size
+        self.places, self.size = self.graph.layout(size)
+
+    def resized(self, instance, size):
+        """Return an instance for calls of another size."""
+        if size > self.capacity:
+            self._plan(size)
+            self.free.clear()
+        if size > instance.capacity:
+            instance = _Instance(self)
+        instance.resize(size)
+        return instance
 
     def binds(self) -> bool:
         """Bind memory to the arrays that held tensors have now; say whether they are of the kind that was captured."""
@@ -243,7 +306,9 @@ class _Instance:
         arena = numpy.empty(program.size + 64, "uint8")
         start = -arena.__array_interface__["data"][0] % 64
         self.arena = arena[start:]
-        memory = {buffer: self.arena[at : at + buffer.nbytes] for buffer, at in program.places.items()}
+        self.capacity, self.size = program.capacity, None
+        places = program.places.items()
+        memory = {buffer: self.arena[begin : begin + at(buffer.nbytes, self.capacity)] for buffer, begin in places}
         self.initial = []
         for buffer in graph.buffers:
             if buffer.kind == "constant":
@@ -257,6 +322,11 @@ class _Instance:
         self.parts = self.code.parts
         self.arrays: dict = {}
 
+    def resize(self, size) -> None:
+        """Be for calls of another size."""
+        self.size, self.arrays = size, {}
+        self.code.resize(size)
+
     def take(self, value, array) -> None:
         """Let the program have an array for an argument."""
         buffer = value.buffer
@@ -269,7 +339,7 @@ class _Instance:
         """Return the array of a value whose memory is planned or known."""
         array = self.arrays.get(value.key)
         if array is None:
-            array = self.arrays[value.key] = value.on(self.memory[value.buffer])
+            array = self.arrays[value.key] = value.on(self.memory[value.buffer], self.size)
         return array
 
     def out(self, value, taken):

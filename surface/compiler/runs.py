@@ -10,7 +10,7 @@ import weakref
 import numpy
 
 from plugrad import Tensor, autograd, enable_grad, nest
-from plugrad.compiler.graph import Value
+from plugrad.compiler.graph import Value, at
 from plugrad.graph.modes import LEAF, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED
@@ -65,6 +65,8 @@ def written_run(program):
     captured, source = program.captured, _Source(program)
     lines, name = source.lines, source.name
     lines += ["free = program.free", "instance = free.pop() if free else program.instance()"]
+    if program.scope is not None:
+        lines.append("if instance.size != size: instance = program.resized(instance, size)")
     if _is_direct(program):
         return _direct_run(source)
     lines.append("code = instance.code")
@@ -99,7 +101,7 @@ def written_run(program):
     elif saved:
         lines.append(f"node.saved += ({''.join(saved)})")
     lines.append(_returned(captured.structure, results))
-    return source.function("run(tensors, args, kwargs)")
+    return source.function("run(tensors, args, kwargs, size)")
 
 
 def _is_direct(program) -> bool:
@@ -129,7 +131,7 @@ def _direct_run(source):
     source.lines.append(call if program.is_quiet else f"with quiet(): {call}")
     source.lines += ["if instance.keep is program.bound:", "    free.append(instance)"]
     source.lines.append(_returned(program.captured.structure, results))
-    return source.function("run(tensors, args, kwargs)")
+    return source.function("run(tensors, args, kwargs, size)")
 
 
 def _returned(structure, results) -> str:
@@ -170,19 +172,20 @@ def written_back(program):
     source.lines.append("code = instance.code")
     for number, value in enumerate(program.captured.root_grads):
         if value.buffer in program.captured.used:
-            call = "code.give" if value.buffer.kind == "given" else "instance.take"
-            source.lines.append(f"{call}({source.name(value)}, array_of(grads.get({number}), {source.name(value)}))")
+            call, name = "code.give" if value.buffer.kind == "given" else "instance.take", source.name(value)
+            source.lines.append(f"{call}({name}, array_of(grads.get({number}), {name}, instance.size))")
     source.part(1)
     outs = ["None" if value is None else source.out(value) for value in program.captured.gradients]
     source.lines.append(f"return [{', '.join(outs)}]")
     return source.function("back(instance, grads)")
 
 
-def _array_of(grad, value):
+def _array_of(grad, value, size):
     """Return a gradient as a program takes it; None is zeros."""
     if type(grad) is numpy.ndarray and grad.flags.c_contiguous:
         return grad
-    return numpy.zeros(value.shape, value.dtype) if grad is None else numpy.asarray(grad, order="C")
+    shape = value.shape if size is None else at(value.shape, size)
+    return numpy.zeros(shape, value.dtype) if grad is None else numpy.asarray(grad, order="C")
 
 
 def with_effects(program, instance, tensors, taken):

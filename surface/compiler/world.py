@@ -17,7 +17,7 @@ from operator import is_
 import numpy
 
 from plugrad import Generator, Tensor
-from plugrad.compiler.graph import CaptureError
+from plugrad.compiler.sizes import CaptureError
 from plugrad.nn import Module
 from plugrad.optim import Optimizer
 

@@ -1,0 +1,224 @@
+"""Sizes that vary: one capture for all of them.
+
+A program whose calls differ in one size alone is captured with a `Dim` in that size's place. It has the values that an
+integer takes for each size in a range, and so has all that Python computes from it. What Python decides by comparing
+one is decided for the size at hand, and the sizes for which it would be decided otherwise are taken out of the range.
+NumPy's shapes are told by captures with some sizes, on whose line they must lie.
+
+As an int in C a `Dim` is a number that nothing can take for a size: what C reads behind Python's back gives another
+program than the captures with plain numbers, and then there is none for all sizes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+
+
+
+class CaptureError(RuntimeError):
+    """A program can't be captured: `reason` says why, `op` in which op it was.
+
+    `final`: the op can't be noted as a whole either.
+    """
+
+    def __init__(self, reason, op=None, final=False):
+        super().__init__(reason if op is None else f"{reason}, in {op}")
+        self.reason, self.op, self.final = reason, op, final
+
+
+LOWEST = 2  # of the sizes that are one: 0 and 1 broadcast, and mean something else
+HIGHEST = 1 << 14
+
+
+class Scope:
+    """The sizes of a program: `low` to `high`, of which those `allowed` are decided as `hint` is.
+
+    `logs` are those of captures with some sizes, by size; while it is `open` what is decided is noted.
+    """
+
+    def __init__(self, high, hint, logs):
+        self.low, self.high, self.hint, self.logs = LOWEST, high, hint, logs
+        self.sizes = numpy.arange(LOWEST, high + 1)
+        self.allowed = numpy.ones(len(self.sizes), bool)
+        self.open, self.at = True, 0
+        self.known: dict = {}
+
+    def told(self, ints, given=()) -> tuple:
+        """Return integers that the capture's arrays have as they are for all sizes; some may be those of arguments."""
+        columns = [log.all[self.at] if self.at < len(log.all) else () for log in self.logs.values()]
+        self.at += 1
+        if len(columns) < 2 or any(len(column) != len(ints) for column in columns):
+            raise self.refusal()
+        fitted = tuple([self._fitted(column, given) for column in zip(*columns)])
+        if tuple([one.hint if type(one) is Dim else one for one in fitted]) != tuple(ints):
+            raise self.refusal()
+        return fitted
+
+    def refusal(self):
+        return CaptureError("its programs for two sizes differ in more than sizes", final=True)
+
+    def _fitted(self, column, given):
+        """Return the integer that is on one line for all sizes that were tried, or one of those given."""
+        first, *_, last = self.logs
+        slope, rest = divmod(column[-1] - column[0], last - first)
+        if not rest and all(one == column[0] + slope * (size - first) for size, one in zip(self.logs, column)):
+            return self.of(column[0] + slope * (self.sizes - first))
+        for dim in given:
+            if all(dim.at(size) == one for size, one in zip(self.logs, column)):
+                return dim
+        raise self.refusal()
+
+    def of(self, values):
+        """Return the number with these values, one object for equal ones; a plain one where they are all the same."""
+        if values[0] == values[-1] and (values == values[0]).all():
+            return values[0].item()
+        key = values.dtype.char, values.tobytes()
+        known = self.known.get(key)
+        if known is None:
+            hint = values[self.hint - self.low].item()
+            new = float.__new__(Real, math.nan) if type(hint) is float else int.__new__(Dim, -(1 << 40) - abs(hint))
+            new.scope, new.values, new.hint = self, values, hint
+            known = self.known[key] = new
+        return known
+
+    def decide(self, truths) -> bool:
+        """Return what is true for the size at hand; while the scope is open it is for all sizes from then on."""
+        truths = numpy.broadcast_to(truths, self.sizes.shape)
+        truth = bool(truths[self.hint - self.low])
+        if self.open:
+            self.allowed &= truths == truth
+            self.logs = {size: log for size, log in self.logs.items() if self.serves(size)}
+        return truth
+
+    def ends(self) -> tuple:
+        """Return the least and the greatest size around the one at hand between which all are allowed."""
+        at = self.hint - self.low
+        (others,) = numpy.nonzero(~self.allowed)
+        below, above = others[others < at], others[others > at]
+        low, high = below.max(initial=-1) + 1, above.min(initial=len(self.allowed)) - 1
+        return int(low) + self.low, int(high) + self.low
+
+    def limit(self, low, high):
+        """Serve no sizes but those between two that were tried."""
+        self.allowed &= (self.sizes >= low) & (self.sizes <= high)
+
+    def close(self):
+        """Let no more be decided for a size: from now on what is not equal for all sizes is another one."""
+        self.open, self.logs = False, None
+
+    def serves(self, size) -> bool:
+        """Whether the program is the same for a size."""
+        return self.low <= size <= self.high and bool(self.allowed[size - self.low])
+
+
+def _values(item):
+    return item.values if type(item) in (Dim, Real) else item
+
+
+def _binary(function, swapped=False):
+    def compute(self, other):
+        if type(other) not in (Dim, Real, int, float, bool):
+            return NotImplemented
+        one, two = (_values(other), self.values) if swapped else (self.values, _values(other))
+        if function in _DIVISIONS and not self.scope.decide(numpy.not_equal(two, 0)):
+            raise ZeroDivisionError("division by zero")
+        with numpy.errstate(all="ignore"):
+            return self.scope.of(function(one, two))
+
+    return compute
+
+
+_DIVISIONS = (numpy.floor_divide, numpy.remainder, numpy.true_divide)
+
+
+def _comparison(function):
+    def compare(self, other):
+        if type(other) not in (Dim, Real, int, float, bool):
+            return NotImplemented
+        truths, scope = function(self.values, _values(other)), self.scope
+        if scope.open or function not in (numpy.equal, numpy.not_equal):
+            return scope.decide(truths)
+        return bool(truths.all() if function is numpy.equal else truths.any())
+
+    return compare
+
+
+class _Varying:
+    """What `Dim` and `Real` have in common: `values` by size, `hint` the one at hand."""
+
+    def at(self, size):
+        """Return the value for a size."""
+        return self.values[size - self.scope.low].item()
+
+    def __hash__(self):
+        return id(self)
+
+    def __bool__(self):
+        return self != 0
+
+    def __abs__(self):
+        return -self if self < 0 else self
+
+    def __pos__(self):
+        return self
+
+    def _refuse(self, *others):
+        raise self.scope.refusal()
+
+    __int__ = __float__ = __complex__ = __round__ = __trunc__ = __floor__ = __ceil__ = __format__ = _refuse
+    __reduce_ex__ = __pow__ = __rpow__ = __divmod__ = __rdivmod__ = _refuse
+    __eq__, __ne__ = _comparison(numpy.equal), _comparison(numpy.not_equal)
+    __lt__, __le__ = _comparison(numpy.less), _comparison(numpy.less_equal)
+    __gt__, __ge__ = _comparison(numpy.greater), _comparison(numpy.greater_equal)
+
+
+class Dim(_Varying, int):
+    """An integer that follows from a size."""
+
+    def __neg__(self):
+        return self.scope.of(-self.values)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __pow__(self, times):
+        if type(times) is not int or not 0 < times < 8:
+            raise self.scope.refusal()
+        return math.prod([self] * times)
+
+    def __repr__(self):
+        slope, rest = int(self.values[1] - self.values[0]), int(self.values[0])
+        if (self.values != rest + slope * numpy.arange(len(self.values))).any():
+            return f"({self.hint} where n is {self.scope.hint})"
+        rest -= slope * self.scope.low
+        return ("n" if slope == 1 else f"{slope}n") + (f"{rest:+}" if rest else "")
+
+    __str__ = __repr__
+
+
+class Real(_Varying, float):
+    """A float that follows from a size."""
+
+    def __neg__(self):
+        return self.scope.of(-self.values)
+
+    def __repr__(self):
+        return f"({self.hint} where n is {self.scope.hint})"
+
+    __str__ = __repr__
+
+
+for _name, _function in {
+    "add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "floordiv": numpy.floor_divide,
+    "mod": numpy.remainder, "truediv": numpy.true_divide,
+}.items():  # fmt: skip
+    for _class in Dim, Real:
+        setattr(_class, f"__{_name}__", _binary(_function))
+        setattr(_class, f"__r{_name}__", _binary(_function, swapped=True))
+for _name in (
+    "__and__ __rand__ __or__ __ror__ __xor__ __rxor__ __lshift__ __rlshift__ __rshift__ __rrshift__ __invert__ "
+    "bit_length bit_count to_bytes"
+).split():
+    setattr(Dim, _name, _Varying._refuse)
