@@ -44,10 +44,6 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
     if dtype is None and op.promote == "float":
         dtype = dtypes.get_default_dtype()
     raw = [value._data if isinstance(value, Tensor) else value for value in values]
-    raw = [
-        tuple(int(n) for n in v) if isinstance(v, (Tensor, list, tuple)) and op.parameters[i] == "size" else v
-        for i, v in enumerate(raw)
-    ]
     if "dtype" in op.index:
         raw[op.index["dtype"]] = None if dtype is None else dtype.numpy
     if "size" in op.index:

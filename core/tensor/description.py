@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from functools import partial
-from math import prod
 from operator import index
 
 import numpy
@@ -163,7 +162,7 @@ class Description:
 
     def numel(self) -> int:
         """Return the number of elements."""
-        return prod(self._data.shape)
+        return Size.numel(self._data.shape)
 
     nelement = numel
 

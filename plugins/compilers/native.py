@@ -114,7 +114,7 @@ class Native(Line):
         for after, origin in again:
             self.functions.append((f"again{number}_{after - 1}", self._stored(origin), after))
 
-    def varying(self) -> list:
+    def numbers(self) -> list:
         """Return for each tape its sizes, offsets and numbers, as they are for each size."""
         if self.lists is None:
             self.lists = []
@@ -166,9 +166,10 @@ class _Row:
 
     def at(self, size):
         """Return them as they are for a size."""
+        numbers = self.numbers.copy()
         if self.places:
-            self.numbers[self.places] = self.values[:, size - self.scope.low]
-        return self.numbers
+            numbers[self.places] = self.values[:, size - self.scope.low]
+        return numbers
 
 
 class OnTapes(Bound):
@@ -185,7 +186,7 @@ class OnTapes(Bound):
     def resize(self, size):
         """Have the sizes that vary be such, on tapes too."""
         super().resize(size)
-        for number, lists in enumerate(self.line.varying()):
+        for number, lists in enumerate(self.line.numbers()):
             kernels.module().resize_tape(self.space[f"tape{number}"], *[one.at(size) for one in lists])
 
     def again(self, tape, done):
@@ -193,6 +194,8 @@ class OnTapes(Bound):
         name = f"again{tape}_{done}"
         if name not in self.space:  # it is hardly ever needed
             exec(compile(self.line.texts[name], "<compiled by 'native'>", "exec"), self.space)
+        if self.size is not None:
+            self.bind(self.line.varying(False))
         return self.space[name]()
 
     def again_with(self, arrays, tape, done):
@@ -227,8 +230,9 @@ def _rewrite(graph, line) -> None:
         for unit in part:
             if not isinstance(unit.item, Group):
                 steps.append(unit.item)
-                if unit.item.kind == "native":
+                if unit.item.kind == "native" and unit.origin is not None:
                     line.origins[unit.item] = unit.origin
+                    unit.item.reads().extend(unit.origin.reads())
                 continue
             one = texts[id(unit.item)]
             if one.arrays:

@@ -38,7 +38,7 @@ class Line:
     any_size = True
 
     def __init__(self, graph):
-        self.scope, self.sized = graph.scope, {}
+        self.scope, self.sized, self.late = graph.scope, {}, None
         self.arrays: dict = {}  # the key of a value -> (value, name)
         self.whole: dict = {}  # buffer -> name of the array that is all of it
         self.objects = {"store": _store, "ndarray": np.ndarray}
@@ -92,6 +92,15 @@ class Line:
 
     def __call__(self, memory):
         return Bound(self, memory)
+
+    def varying(self, used) -> list:
+        """Return the arrays in planned memory whose sizes vary, with their names: those that parts use, or others."""
+        if self.late is None:
+            codes = [one for code in (self.code, self.direct_code) if code for one in code.co_consts]
+            named = {name for code in codes for name in getattr(code, "co_names", ())}
+            late = [pair for pair in self.arrays.values() if pair[0].buffer.kind not in MOVING and pair[0].varies]
+            self.late = {which: [pair for pair in late if (pair[1] in named) is which] for which in (True, False)}
+        return self.late[used]
 
     def part(self, graph, part):
         """Add the lines of a part."""
@@ -228,9 +237,12 @@ class Bound:
         self.size = size
         for item, name in self.line.sized.items():
             self.space[name] = at(item, size)
-        for value, name in self.line.arrays.values():
-            if value.buffer.kind not in MOVING and value.varies:
-                self.space[name] = value.on(self.memory[value.buffer], size)
+        self.bind(self.line.varying(True))
+
+    def bind(self, arrays):
+        """Let names be arrays of the sizes that there are now."""
+        for value, name in arrays:
+            self.space[name] = value.on(self.memory[value.buffer], self.size)
 
     def give(self, value, array):
         """Let an argument be an array."""

@@ -112,7 +112,7 @@ class Array(numpy.lib.mixins.NDArrayOperatorsMixin):
         self.recorder.write(numpy.ndarray.sort, (self, *args), kwargs, "sort", self)
 
     def __len__(self):
-        if varies(self.shape):  # Python wants a plain number
+        if varies(self.shape[:1]):  # Python wants a plain number
             raise self.recorder.refusal("the length of an array is asked for", final=True)
         return len(self.example)
 
@@ -247,7 +247,7 @@ class Recorder:
             self.about_to_write(out)
         mark = len(self.buffers)
         if self.sizes is not None:
-            self.given = dims_in((args, kwargs))
+            self.given = (*args, *kwargs.values())
         result = function(*changed(_example, args), **changed(_example, kwargs))
         if out is not None:
             self.note(Step(kind, name, function, self.plain(args), self.plain(kwargs), (), _values(out), effect))
@@ -259,7 +259,7 @@ class Recorder:
                 return result
             raise self.refusal(f"{name} returned {type(result).__name__}, which is no array")
         examples = [None if one is None else numpy.asarray(one) for one in results]
-        settled = kind == "array" and not effect and (name in FILLING or not self.given) and self.is_settled((args, kwargs))
+        settled = kind == "array" and not effect and (name in FILLING or not dims_in((args, kwargs))) and self.is_settled((args, kwargs))
         if self.expanding and settled and any(isinstance(one, Array) for one in args):
             return self.array(examples[0], "constant")
         arrays = [None if one is None else self.array(one) for one in examples]

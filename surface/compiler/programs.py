@@ -160,7 +160,8 @@ class Programs:
             program.signature = its
         served = [one for one in self.known if one.signature[0] != structure or not any(p.replaces(one) for p in made)]
         self.known = [*made, *served][:KEPT]
-        return made[0], made[0].guard.size_of([s[0] for s in sizes])
+        size = made[0].guard.size_of([shape for shape, _ in sizes])
+        return (made[0], size) if size else None
 
     def _warn(self, error):
         code = getattr(self.function, "__code__", None)
@@ -229,6 +230,8 @@ class Program:
         self.is_quiet = all(step.kind == "native" for step in self.graph.steps)  # no step of NumPy can warn
         self.has_effects = bool(self.written or self.old_grads or self.touches_grads)
         self.run, self.back = written_run(self), written_back(self)
+        if self.scope is not None:
+            self.scope.known = {}  # what kept sizes shall not keep all of them
 
     def _matters(self, source) -> bool:
         used = self.captured.used

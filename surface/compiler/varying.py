@@ -17,9 +17,9 @@ def captured_for_all(function, args, kwargs, grad_mode, one, other, served) -> l
     """Return programs captured for many sizes, to twice the larger of two of which calls are known at most.
 
     `args` and `kwargs` are those of a call; `one` and `other` are the (shape, strides) of its tensors, in the order of
-    `nest`, in it and in another call. The first one serves the call; a second one is for the other call, where these
-    two are not decided alike and that one is not `served` by such a program yet. There is none where more than one size differs, or one is less than two; CaptureError
-    is raised where there is none for another reason.
+    `nest`, in it and in another call. There are two where these calls are not decided alike and the other one is not
+    `served` by such a program yet, that for the call first. There may be none for it, as where more than one size
+    differs, or one is less than two. CaptureError is raised where it is not worth another try.
     """
     shapes = [(x[0], y[0]) for x, y in zip(one, other)]
     differ = [(a, b) for x, y in shapes for a, b in zip(x, y) if a != b]
@@ -37,30 +37,34 @@ def captured_for_all(function, args, kwargs, grad_mode, one, other, served) -> l
         if each not in logs:
             logs[each] = capture(function, *given(each), grad_mode, lambda: Log(each)).sizes
 
-    found: list = []
+    found, failed = [], None
     for hint in sorted({size} if served else {size, max(size, before)}, reverse=True):
         tried = {LOWEST, size, before, high}
         for _ in range(ATTEMPTS):
             for each in sorted(tried):
                 logged(each)
             scope = Scope(high, hint, {each: logs[each] for each in sorted(tried)})
+            scope.limit(min(tried), max(tried))
             captured = error = None
             try:
                 captured = capture(function, *(given(hint) if hint != size else (args, kwargs)), grad_mode, lambda: scope)
             except CaptureError as reason:
-                error = reason
+                error, scope.known = reason, {}  # what kept sizes shall not keep all of them
             ends = scope.ends()
-            if tried.issuperset(ends):
+            wanted = {one for one in tried if ends[0] < one < ends[1]}.union((*ends, sum(ends) // 2))
+            if tried.issuperset(ends if captured is not None else wanted):
                 break
-            tried = {one for one in tried if ends[0] < one < ends[1]}.union(ends)
+            tried = wanted
         if captured is not None:
-            scope.limit(max(ends[0], min(tried)), min(ends[1], max(tried)))
+            scope.limit(*ends)
             found.insert(0, captured)
         if captured is not None and scope.serves(size):
             return found
-        if ends[0] == ends[1] == size:  # it is one that the program treats on its own
-            return []
-    raise error or CaptureError("the sizes are not decided alike")
+        if captured is None and ends[0] < ends[1]:
+            failed = failed or error
+    if failed is not None and not found:
+        raise failed
+    return found
 
 
 def _shapes_at(shapes, size, before, each) -> list:

@@ -35,7 +35,7 @@ def check_size(op, raw) -> None:
     for n in size:
         if not isinstance(n, Tensor) and n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
-    raw[position] = tuple(int(n) for n in size)
+    raw[position] = tuple(n if type(n) is not bool and isinstance(n, int) else int(n) for n in size)
 
 
 def laid_as(op, numbers, out):

@@ -136,7 +136,8 @@ def test_steps_of_training_agree_for_several_sizes_of_batches(name, optimizer):
         agree(mine(*given), expected, f"loss {number}")
         for a, b in zip(state_of(twin, ours), state_of(model, theirs), strict=True):
             agree(a, b, f"state after {number}")
-    assert len(mine._compiled.arrays.known) == 5  # three sizes; before there are gradients; in the other mode
+    # One for all sizes or one for each; one before there are gradients; one in the other mode.
+    assert len(mine._compiled.arrays.known) <= 5
 
 
 SOURCE = """
