@@ -291,7 +291,7 @@ def part_of(value: Value, index) -> Value | None:
 
 
 def _chosen(index, n):
-    """Return (first, count, step) of what an index selects of a dimension; None where it depends on the size what is."""
+    """Return (first, count, step) of what an index selects of a dimension; None where that depends on the size."""
     if type(index) is int:
         first = n + index if index < 0 else index
         return (first, 1, 1) if _always(first, n - 1) else None

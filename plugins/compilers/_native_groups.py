@@ -129,7 +129,7 @@ def grouped(steps, elements, late=()) -> list:
     for step, origin in steps:
         forms = elements(step)
         if forms is None:
-            given = step.reads() if origin is None else (*step.reads(), *origin.reads())  # it may be carried out instead
+            given = step.reads() if origin is None else (*step.reads(), *origin.reads())  # it may run instead
             reads, writes = {v.buffer for v in given}, {v.buffer for v in step.values()}
             units.append(Unit(step, reads, writes, step.kind == "python" or bool(step.effect), origin))
             continue

@@ -121,8 +121,8 @@ class Native(Line):
             for calls, _, _ in self.tapes:
                 arrays = [array for _, its, _ in calls for array in its]
                 sizes = [n for array in arrays for n in (*array[2], *array[3])]
-                numbers = [number for *_, others in calls for number in others]
-                self.lists.append((_Row(sizes, "int64"), _Row([array[1] for array in arrays], "int64"), _Row(numbers, float)))
+                offsets, numbers = [array[1] for array in arrays], [number for *_, its in calls for number in its]
+                self.lists.append((_Row(sizes, "int64"), _Row(offsets, "int64"), _Row(numbers, float)))
         return self.lists
 
     def _make(self, buffer):

@@ -259,7 +259,8 @@ class Recorder:
                 return result
             raise self.refusal(f"{name} returned {type(result).__name__}, which is no array")
         examples = [None if one is None else numpy.asarray(one) for one in results]
-        settled = kind == "array" and not effect and (name in FILLING or not dims_in((args, kwargs))) and self.is_settled((args, kwargs))
+        settled = kind == "array" and not effect and self.is_settled((args, kwargs))
+        settled = settled and (name in FILLING or self.sizes is None or not dims_in((args, kwargs)))
         if self.expanding and settled and any(isinstance(one, Array) for one in args):
             return self.array(examples[0], "constant")
         arrays = [None if one is None else self.array(one) for one in examples]

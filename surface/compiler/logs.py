@@ -24,9 +24,9 @@ def forms_of(captured, size=None) -> list:
 
     def form(item):
         if isinstance(item, Value):
-            buffer = item.buffer
+            buffer, sizes = item.buffer, (item.shape, item.strides, item.offset)
             content = buffer.owner.tobytes() if buffer.kind == "constant" else None
-            return "value", buffer.index, buffer.kind, item.dtype.str, *form((item.shape, item.strides, item.offset)), content
+            return "value", buffer.index, buffer.kind, item.dtype.str, form(sizes), content
         if type(item) in (Dim, Real):
             item = item.at(size)
         if type(item) in (tuple, list):

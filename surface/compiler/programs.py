@@ -13,9 +13,9 @@ import numpy
 from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.graph import at, plainly, varies
-from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.runs import written_back, written_run
+from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.varying import captured_for_all
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
 

@@ -18,7 +18,6 @@ from fractions import Fraction
 import numpy
 
 
-
 class CaptureError(RuntimeError):
     """A program can't be captured: `reason` says why, `op` in which op it was.
 
@@ -63,7 +62,7 @@ class Scope:
         return CaptureError("its programs for two sizes differ in more than sizes", final=True)
 
     def _fitted(self, column, given):
-        """Return the integer that is on one line or parabola for all sizes that were tried, or one of the arguments'."""
+        """Return the integer that is on one line or parabola for all sizes that were tried, or one of arguments."""
         sizes = [*self.logs]
         slopes = [Fraction(b - a, t - s) for a, b, s, t in zip(column, column[1:], sizes, sizes[1:])]
         bend = (slopes[1] - slopes[0]) / (sizes[2] - sizes[0]) if len(sizes) > 3 else Fraction(0)

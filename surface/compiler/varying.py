@@ -28,77 +28,91 @@ def captured_for_all(function, args, kwargs, grad_mode, one, other, served) -> l
     size, before = differ[0]
     if any((a - b) % (size - before) for a, b in differ) or any(len(x) != len(y) for x, y in shapes):
         return []
-    high, logs = 2 * max(differ[0]) + 1, {}
-
-    def given(each):
-        return _resized(args, kwargs, _shapes_at(shapes, size, before, each))
-
-    def logged(each):
-        if each not in logs:
-            logs[each] = capture(function, *given(each), grad_mode, lambda: Log(each)).sizes
-
+    calls = _Calls(function, args, kwargs, grad_mode, shapes, size, before)
     found, failed = [], None
     for hint in sorted({size} if served else {size, max(size, before)}, reverse=True):
-        tried = {LOWEST, size, before, high}
-        for _ in range(ATTEMPTS):
-            for each in sorted(tried):
-                logged(each)
-            scope = Scope(high, hint, {each: logs[each] for each in sorted(tried)})
-            scope.limit(min(tried), max(tried))
-            captured = error = None
-            try:
-                captured = capture(function, *(given(hint) if hint != size else (args, kwargs)), grad_mode, lambda: scope)
-            except CaptureError as reason:
-                error, scope.known = reason, {}  # what kept sizes shall not keep all of them
-            ends = scope.ends()
-            wanted = {one for one in tried if ends[0] < one < ends[1]}.union((*ends, sum(ends) // 2))
-            if tried.issuperset(ends if captured is not None else wanted):
-                break
-            tried = wanted
-        if captured is not None:
-            scope.limit(*ends)
-            found.insert(0, captured)
-        if captured is not None and scope.serves(size):
-            return found
-        if captured is None and ends[0] < ends[1]:
+        try:
+            captured = calls.captured_at(hint)
+        except CaptureError as error:
             failed = failed or error
+            continue
+        if captured is not None:
+            found.insert(0, captured)
+            if captured.sizes.serves(size):
+                break
     if failed is not None and not found:
         raise failed
     return found
 
 
-def _shapes_at(shapes, size, before, each) -> list:
-    """Return the shapes that tensors have for a size: all are on the lines through those of two calls."""
-    found = []
-    for now, then in shapes:
-        found.append([a + (a - b) // (size - before) * (each - size) for a, b in zip(now, then)])
-        if min(found[-1], default=0) < 0:
-            raise CaptureError("a size would be less than none")
-    return found
+class _Calls:
+    """Calls of a function that differ in one size, and what captures of them told."""
 
+    def __init__(self, function, args, kwargs, grad_mode, shapes, size, before):
+        self.function, self.args, self.kwargs, self.grad_mode = function, args, kwargs, grad_mode
+        self.shapes, self.size, self.before = shapes, size, before
+        self.high, self.logs = 2 * max(size, before) + 1, {}
 
-def _resized(args, kwargs, shapes) -> tuple:
-    """Return arguments whose tensors have these shapes: their elements, repeated or fewer."""
-    rest, made = iter(shapes), {}
+    def captured_at(self, hint):
+        """Return the program captured with one size for those that are decided as that is.
 
-    def resized(leaf):
-        if not isinstance(leaf, Tensor):
-            return leaf
-        if id(leaf) not in made:
-            made[id(leaf)] = _tensor(leaf, next(rest))
-        return made[id(leaf)]
+        It is None where that size is decided as no other one.
+        """
+        tried = {LOWEST, self.size, self.before, self.high}
+        for _ in range(ATTEMPTS):
+            captured, scope, error = self._attempt(hint, sorted(tried))
+            low, high = scope.ends()
+            wanted = {one for one in tried if low < one < high} | {low, high, (low + high) // 2}
+            if tried.issuperset((low, high) if error is None else wanted):
+                break
+            tried = wanted
+        if error is not None and low < high:
+            raise error
+        if captured is not None:
+            scope.limit(low, high)
+        return captured
 
-    return nest.change(resized, (args, kwargs))
+    def _attempt(self, hint, tried) -> tuple:
+        """Return (program or None, its scope, error or None), with the sizes that were tried to hold it against."""
+        scope = Scope(self.high, hint, {size: self._log(size) for size in tried})
+        scope.limit(tried[0], tried[-1])
+        try:
+            return capture(self.function, *self._given(hint), self.grad_mode, lambda: scope), scope, None
+        except CaptureError as error:
+            scope.known = {}  # what kept sizes shall not keep all of them
+            return None, scope, error
 
+    def _log(self, size):
+        if size not in self.logs:
+            self.logs[size] = capture(self.function, *self._given(size), self.grad_mode, lambda: Log(size)).sizes
+        return self.logs[size]
 
-def _tensor(tensor, shape):
-    array = tensor._data
-    if list(array.shape) == shape:
-        return tensor
-    if not array.flags.c_contiguous or not array.size or tensor._view is not None or hasattr(tensor, "_grad") and tensor._grad is not None:
-        raise CaptureError("a tensor whose size varies is a view, has a gradient, or is not in row-major order")
-    for dim, n in enumerate(shape):
-        if n != array.shape[dim]:
+    def _given(self, size) -> tuple:
+        """Return arguments of a size: the elements of those of the call, repeated or fewer."""
+        if size == self.size:
+            return self.args, self.kwargs
+        shapes, made = iter(self.shapes), {}
+
+        def resized(leaf):
+            if not isinstance(leaf, Tensor):
+                return leaf
+            if id(leaf) not in made:
+                made[id(leaf)] = self._resized(leaf, *next(shapes), size)
+            return made[id(leaf)]
+
+        return nest.change(resized, (self.args, self.kwargs))
+
+    def _resized(self, tensor, now, then, size):
+        """Return a tensor in the shape that is on the line through those of two calls."""
+        slopes = [(a - b) // (self.size - self.before) for a, b in zip(now, then)]
+        if not any(slopes):
+            return tensor
+        array, shape = tensor._data, [n + slope * (size - self.size) for n, slope in zip(now, slopes)]
+        if min(shape) < 0 or not array.size or not array.flags.c_contiguous:
+            raise CaptureError("a tensor whose size varies has no elements, or is not in row-major order")
+        if tensor._view is not None or getattr(tensor, "_grad", None) is not None:
+            raise CaptureError("a tensor whose size varies is a view, or has a gradient")
+        for dim, n in enumerate(shape):
             array = numpy.take(array, numpy.arange(n) % array.shape[dim], dim)
-    new = make(numpy.ascontiguousarray(array), tensor._type)
-    return new if tensor._edge is None else new.requires_grad_(True)
+        new = make(numpy.ascontiguousarray(array), tensor._type)
+        return new if tensor._edge is None else new.requires_grad_(True)

@@ -1,4 +1,4 @@
-"""Programs for all sizes: what a second size brings, what later ones cost, and that none gets another size's results."""
+"""Programs for all sizes: what a second size brings, what later ones cost, and that none gets another's results."""
 
 from __future__ import annotations
 
@@ -294,8 +294,8 @@ def scope(high=20, hint=5):
 def test_numbers_that_follow_from_a_size():
     _, n = scope()
     forms = (
-        lambda n: n * 3 + 1, lambda n: (n * n - 1) // 2, lambda n: n % 4, lambda n: -n, lambda n: 3 - n, lambda n: n / 4,
-        lambda n: 1 / n, lambda n: n * 2.5, lambda n: abs(n - 3), lambda n: divmod(n, 3)[0], lambda n: n**2,
+        lambda n: n * 3 + 1, lambda n: (n * n - 1) // 2, lambda n: n % 4, lambda n: -n, lambda n: 3 - n, lambda n: 1 / n,
+        lambda n: n / 4, lambda n: n * 2.5, lambda n: abs(n - 3), lambda n: divmod(n, 3)[0], lambda n: n**2,
     )  # fmt: skip
     for form in forms:
         assert [form(n).at(size) for size in (3, 9, 20)] == [form(size) for size in (3, 9, 20)]
