@@ -130,7 +130,7 @@ class Graph:
     def __init__(self, function):
         self.function = function
         self.example_args, self.example_kwargs = (), {}
-        self.fullgraph = False
+        self.fullgraph, self.dynamic = False, None
 
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
@@ -157,7 +157,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
         disable: return the model as it is.
         fullgraph: raise an error for what a compiler of arrays ("native", "numpy") can't capture, instead of running it
             op by op.
-        dynamic, mode: PyTorch's, accepted: sizes may vary, and each has a program of its own.
+        dynamic: False: each size has a program of its own. Otherwise the second one makes it one for all sizes.
+        mode: PyTorch's, accepted.
 
     A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown
     compiler or mode, naming the known ones, and for options that the compiler does not have.
@@ -176,7 +177,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     if mode is not None and options:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if model is None:
-        return functools.partial(compile, backend=backend, options=options, disable=disable, fullgraph=fullgraph)
+        options = {"backend": backend, "options": options, "fullgraph": fullgraph, "dynamic": dynamic}
+        return functools.partial(compile, disable=disable, **options)
     if not callable(model):
         raise TypeError(f"compile() takes a function or a Module, not {type(model).__name__}")
     if backend is None:
@@ -188,8 +190,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
         compiler = _with_options(compiler, options)
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))
     if isinstance(model, Module):
-        return OptimizedModule(model, compiler, name, fullgraph)
-    compiled = _Compiled(model, compiler, name, fullgraph)
+        return OptimizedModule(model, compiler, name, fullgraph, dynamic)
+    compiled = _Compiled(model, compiler, name, fullgraph, dynamic)
     run = compiled.run
     function = functools.wraps(model)(lambda *args, **kwargs: run(args, kwargs))
     function._compiled = compiled
@@ -239,14 +241,14 @@ def list_backends(exclude_tags=()) -> list:
 class _Compiled:
     """A program and what a compiler made of it, by signature."""
 
-    def __init__(self, function, compiler, name, fullgraph):
+    def __init__(self, function, compiler, name, fullgraph, dynamic=None):
         self.graph, self.compiler, self.name = Graph(function), compiler, name
-        self.graph.fullgraph = fullgraph
+        self.graph.fullgraph, self.graph.dynamic = fullgraph, dynamic
         self.programs: dict = {}
         self.arrays = None  # what knows signatures itself
 
     def __reduce__(self):  # a copy compiles anew
-        return _Compiled, (self.graph.function, self.compiler, self.name, self.graph.fullgraph)
+        return _Compiled, (self.graph.function, self.compiler, self.name, self.graph.fullgraph, self.graph.dynamic)
 
     def run(self, args, kwargs):
         """Call what the compiler made for such arguments."""
@@ -276,7 +278,7 @@ class _Compiled:
             return self.graph
         examples = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         graph = Graph(self.graph.function)
-        graph.fullgraph = self.graph.fullgraph
+        graph.fullgraph, graph.dynamic = self.graph.fullgraph, self.graph.dynamic
         graph.example_args, graph.example_kwargs = args, kwargs
         try:
             with region(compiling=True):
@@ -310,11 +312,11 @@ def _described(leaf):
 class OptimizedModule(Module):
     """A Module that runs as a compiler made it; `_orig_mod` is the Module as it was."""
 
-    def __init__(self, module, compiler, name, fullgraph=False):
+    def __init__(self, module, compiler, name, fullgraph=False, dynamic=None):
         super().__init__()
         self._orig_mod = module
         self.training = module.training
-        self.__dict__["_compiled"] = _Compiled(module, compiler, name, fullgraph)
+        self.__dict__["_compiled"] = _Compiled(module, compiler, name, fullgraph, dynamic)
 
     def forward(self, *args, **kwargs):
         return self._compiled.run(args, kwargs)
@@ -345,10 +347,11 @@ def on_arrays(graph, lower, name="arrays"):
         graph: what the compiler got.
         lower: a function that takes a `plugrad.compiler.graph.Graph` and returns a function `make(memory)`: memory is
             a dict from buffers to flat arrays of bytes. What that returns has `parts`, a function for each part of the
-            graph, `give(value, array)` for arguments, `fetch(value)` for results, and `clear()`.
+            graph, `give(value, array)` for arguments, `fetch(value)` for results, and `clear()`. If `lower.any_size`
+            is true, it gets graphs with a `scope`, too, and what is returned has `resize(size)`.
         name: of the compiler, for messages.
     """
-    return Programs(graph.function, lower, name, graph.fullgraph)
+    return Programs(graph.function, lower, name, graph.fullgraph, graph.dynamic is not False)
 
 
 def explain(compiled) -> str:

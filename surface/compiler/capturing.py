@@ -24,16 +24,16 @@ from plugrad import (
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Recorder
 from plugrad.compiler.expanding import expanded
-from plugrad.compiler.graph import Graph, Step, Value, changed, plain
+from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.logs import Log, forms_of
 from plugrad.compiler.sizes import CaptureError, Scope
+from plugrad.compiler.stepping import Steps
 from plugrad.compiler.world import PLAIN, World
 from plugrad.dispatch.formulas import array_ops, forget_ops
 from plugrad.dispatch.op import Op
 from plugrad.extend import OpHook, rng
 from plugrad.graph.modes import LEAF
 from plugrad.graph.nodes import Outputs
-from plugrad.optim.optimizer import register_optimizer_step_pre_hook
 from plugrad.regions import region
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.random import _default as generators
@@ -267,7 +267,7 @@ class Captured:
             for source in self.sources:
                 source.swap(recorder, place)
             with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_Silent()):
-                with _Steps(self, self.world.optimizers):
+                with Steps(self, self.world.optimizers, recorder):
                     outputs = self.function(*args, **kwargs)
                 if recorder.failure is not None:
                     raise recorder.failure
@@ -416,78 +416,6 @@ class Captured:
             source.state = None
             if source.place is not None:
                 source.tensor = None
-
-
-class _OptimizerStep:
-    """What a captured program does where it calls `optimizer.step()`: that, with the gradients it has there."""
-
-    def __init__(self, step, params, grads):
-        self.step, self.params, self.grads = step, params, grads
-
-    def settle(self, steps, sources):
-        """Find out which gradients are memory that nobody else has, and which are left to the tensors as they are."""
-        fresh = [g is not None and g.is_whole and g.buffer.kind == "fresh" for g in self.grads]
-        seen: set = set()
-        self.own = [mine and not (g.buffer in seen or seen.add(g.buffer)) for g, mine in zip(self.grads, fresh)]
-        index = next(i for i, step in enumerate(steps) if step.function is self)
-        later = {value.buffer for step in steps[index + 1 :] for value in step.writes}
-        by_id = {id(s.tensor): s for s in sources if s.place is None}
-        for p, g in zip(self.params, self.grads):
-            final = by_id[id(p)].final if id(p) in by_id else None
-            if isinstance(final, Value) and g is not None and final.key == g.key and g.buffer not in later:
-                by_id[id(p)].final = "left"
-
-    def __call__(self, *grads):
-        for p, g, own in zip(self.params, grads, self.own):
-            p._grad = None if g is None else make(g if own else g.copy("K"), p._type.plain)
-        self.step()
-
-
-class _Steps:
-    """In its block `optimizer.step()` is noted as a step of the program, and not carried out."""
-
-    def __init__(self, captured, optimizers):
-        self.captured, self.optimizers = captured, optimizers
-
-    def __enter__(self):
-        self.before = [(o, o.__dict__.get("step")) for o in self.optimizers]
-        for optimizer, own in self.before:
-            stand_in = functools.partial(self.note, optimizer, own)
-            optimizer.__dict__["step"] = stand_in
-            if optimizer.__dict__.get("_scheduled_step", self) is own:  # what schedules compare it with
-                optimizer.__dict__["_scheduled_step"] = stand_in
-        self.handle = register_optimizer_step_pre_hook(self.refuse)
-
-    def __exit__(self, *exception):
-        self.handle.remove()
-        for optimizer, own in self.before:
-            if optimizer.__dict__.get("_scheduled_step") is optimizer.__dict__["step"]:
-                optimizer.__dict__["_scheduled_step"] = own
-            if own is None:
-                optimizer.__dict__.pop("step", None)
-            else:
-                optimizer.__dict__["step"] = own
-
-    def refuse(self, optimizer, args, kwargs):
-        raise current().refusal(f"{type(optimizer).__name__}.step() of an optimizer that is out of the program's reach")
-
-    def note(self, optimizer, own, closure=None):
-        recorder = current()
-        if closure is not None:
-            raise recorder.refusal("optimizer.step() is called with a closure")
-        by_id = {id(s.tensor): s for s in self.captured.sources}
-        params = list(dict.fromkeys(p for group in optimizer.param_groups for p in group["params"]))
-        if any(id(p) not in by_id or by_id[id(p)].place is not None for p in params):
-            raise recorder.refusal("an optimizer has a parameter that is an argument, or none that the program reaches")
-        grads = []
-        for p in params:
-            source, grad = by_id[id(p)], p.grad
-            if source.grad is not None and grad is source.grad.tensor:
-                raise recorder.refusal("an optimizer uses gradients from before the call: call zero_grad() first")
-            grads.append(None if grad is None else grad._data.value)
-        step = own or functools.partial(type(optimizer).step, optimizer)
-        function = _OptimizerStep(step, params, grads)
-        recorder.note(Step("python", "optimizer.step", function, tuple(grads), {}, (), (), "python"))
 
 
 def capture(function, args, kwargs, grad_mode, sizes=lambda: None) -> Captured:

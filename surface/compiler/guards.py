@@ -95,9 +95,9 @@ class Guard:
         return False
 
     def serves(self, tensors, args, kwargs, grad):
-        """Return the size for which the program does for these arguments what the function would do; `grad` is the mode.
+        """Return the size for which the program does for these arguments what the function would do.
 
-        It is True where no size varies, and False where the program does something else.
+        It is True where no size varies, and False where the program does something else. `grad` is the grad mode.
         """
         if self.form != (len(args) if tensors is args else shape_of(args, kwargs)):
             return False

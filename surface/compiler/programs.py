@@ -29,13 +29,13 @@ everyone: weakref.WeakSet = weakref.WeakSet()
 class Programs:
     """A function as an array compiler runs it: see `plugrad.compiler.on_arrays`."""
 
-    def __init__(self, function, lower, name, fullgraph=False):
-        self.function, self.lower, self.name, self.fullgraph = function, lower, name, fullgraph
+    def __init__(self, function, lower, name, fullgraph=False, dynamic=True):
+        self.function, self.lower, self.name, self.fullgraph, self.dynamic = function, lower, name, fullgraph, dynamic
         self.reset()
         everyone.add(self)
 
     def __reduce__(self):
-        return Programs, (self.function, self.lower, self.name, self.fullgraph)
+        return Programs, (self.function, self.lower, self.name, self.fullgraph, self.dynamic)
 
     def reset(self):
         """Forget all programs."""
@@ -142,7 +142,7 @@ class Programs:
         """Return (program, size) of one for all sizes, if the call differs in one from a program that is known."""
         structure, sizes = signature
         alike = [program for program in self.known if program.signature[0] == structure]
-        if not alike or structure in self.single or not getattr(self.lower, "any_size", False):
+        if not alike or structure in self.single or not self.dynamic or not getattr(self.lower, "any_size", False):
             return None
         found, grad = [], is_grad_enabled()
         try:

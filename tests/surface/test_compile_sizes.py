@@ -234,6 +234,13 @@ def test_two_arguments_must_have_the_size():
     agrees(call, function, torch.randn(3, 6).T, torch.randn(6, 3))
 
 
+def test_without_programs_for_many_sizes():
+    call = compiled(lambda x: x * 2, dynamic=False)
+    for size in (8, 4, 6):
+        agrees(call, lambda x: x * 2, torch.randn(size, 3))
+    assert len(programs(call)) == 3 and not any(program.scope for program in programs(call))
+
+
 def test_another_dimension_and_two_of_them():
     def function(x):
         return (x.softmax(1) * x.shape[1]).sum(0), x.mean(1)
@@ -294,8 +301,9 @@ def scope(high=20, hint=5):
 def test_numbers_that_follow_from_a_size():
     _, n = scope()
     forms = (
-        lambda n: n * 3 + 1, lambda n: (n * n - 1) // 2, lambda n: n % 4, lambda n: -n, lambda n: 3 - n, lambda n: 1 / n,
-        lambda n: n / 4, lambda n: n * 2.5, lambda n: abs(n - 3), lambda n: divmod(n, 3)[0], lambda n: n**2,
+        lambda n: n * 3 + 1, lambda n: (n * n - 1) // 2, lambda n: n % 4, lambda n: -n, lambda n: 3 - n,
+        lambda n: 1 / n, lambda n: n / 4, lambda n: n * 2.5, lambda n: abs(n - 3), lambda n: n**2,
+        lambda n: divmod(n, 3)[0],
     )  # fmt: skip
     for form in forms:
         assert [form(n).at(size) for size in (3, 9, 20)] == [form(size) for size in (3, 9, 20)]
