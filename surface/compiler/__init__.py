@@ -192,8 +192,7 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     if isinstance(model, Module):
         return OptimizedModule(model, compiler, name, fullgraph, dynamic)
     compiled = _Compiled(model, compiler, name, fullgraph, dynamic)
-    run = compiled.run
-    function = functools.wraps(model)(lambda *args, **kwargs: run(args, kwargs))
+    function = functools.wraps(model)(lambda *args, **kwargs: compiled.call(args, kwargs))
     function._compiled = compiled
     return function
 
@@ -246,6 +245,7 @@ class _Compiled:
         self.graph.fullgraph, self.graph.dynamic = fullgraph, dynamic
         self.programs: dict = {}
         self.arrays = None  # what knows signatures itself
+        self.call = self.run
 
     def __reduce__(self):  # a copy compiles anew
         return _Compiled, (self.graph.function, self.compiler, self.name, self.graph.fullgraph, self.graph.dynamic)
@@ -254,8 +254,6 @@ class _Compiled:
         """Call what the compiler made for such arguments."""
         if altered and (mode.uncompiled or mode.stance == "force_eager"):
             return self.graph(*args, **kwargs)
-        if self.arrays is not None:
-            return self.arrays.call(args, kwargs)
         leaves = list(nest.leaves((args, kwargs)))
         structure = repr(nest.change(lambda leaf: None, (args, kwargs)))
         key = (is_grad_enabled(), _training(self.graph.function), structure, *map(_described, leaves))
@@ -288,7 +286,8 @@ class _Compiled:
             raise
         finally:
             graph.example_args, graph.example_kwargs = (), {}  # they would live as long as the program
-        self.arrays = compiled if hasattr(compiled, "known") else None
+        if hasattr(compiled, "known"):
+            self.arrays, self.call = compiled, compiled.call
         if not callable(compiled):
             raise TypeError(f"the compiler {self.name!r} must return something callable, it returned {compiled!r}")
         return compiled
@@ -319,7 +318,7 @@ class OptimizedModule(Module):
         self.__dict__["_compiled"] = _Compiled(module, compiler, name, fullgraph, dynamic)
 
     def forward(self, *args, **kwargs):
-        return self._compiled.run(args, kwargs)
+        return self._compiled.call(args, kwargs)
 
     def __getattr__(self, name):
         try:

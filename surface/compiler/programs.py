@@ -14,6 +14,7 @@ from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.graph import at, plainly, varies
 from plugrad.compiler.guards import Guard, modes_act, signature_of
+from plugrad.compiler.marks import altered
 from plugrad.compiler.runs import written_back, written_run
 from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.varying import captured_for_all
@@ -49,11 +50,12 @@ class Programs:
 
     def call(self, args, kwargs):
         """Call the program that serves such arguments, captured if there is none."""
-        if (special or watched or elsewhere or levels) and modes_act():
-            return self.function(*args, **kwargs)
-        if busy:  # another thread captures: its tensors are others meanwhile
-            with capturing:
-                pass
+        if special or watched or elsewhere or levels or altered or busy:
+            if altered and (mode.uncompiled or mode.stance == "force_eager") or modes_act():
+                return self.function(*args, **kwargs)
+            if busy:  # another thread captures: its tensors are others meanwhile
+                with capturing:
+                    pass
         grad, dtype = not paused or mode.records(), get_default_dtype()
         for program in self.known:
             guard = program.guard
@@ -63,7 +65,9 @@ class Programs:
             if size:
                 tensors = args if guard.is_plain else guard.tensors_in(args, kwargs)
                 if not guard.written or not guard.overlap(tensors):
-                    return self._first(program).run(tensors, args, kwargs, size)
+                    if program is not self.known[0]:
+                        self._put_first(program)
+                    return program.run(tensors, args, kwargs, size)
         if not kwargs and all([type(one) is Tensor for one in args]) and len({*map(id, args)}) == len(args):
             tensors = args
         else:
@@ -72,7 +76,8 @@ class Programs:
         for program in self.known:
             size = program.guard.serves(tensors, args, kwargs, grad)
             if size:
-                return self._first(program).served(tensors, args, kwargs, size)
+                self._put_first(program)
+                return program.served(tensors, args, kwargs, size)
         if self.refused is not None or not all(map(is_plain, tensors)) or mode.stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
         if mode.stance == "fail_on_recompile":
@@ -97,13 +102,11 @@ class Programs:
             return result
         return program.served(tensors, args, kwargs, size)
 
-    def _first(self, program):
-        """Return a program, which is asked first from now on; those that are asked last have no memory."""
-        if program is not self.known[0]:
-            self.known = [program, *[one for one in self.known if one is not program]]
-            for other in self.known[SIGNATURES:]:
-                other.free.clear()
-        return program
+    def _put_first(self, program) -> None:
+        """Ask a program first from now on; those that are asked last have no memory."""
+        self.known = [program, *[one for one in self.known if one is not program]]
+        for other in self.known[SIGNATURES:]:
+            other.free.clear()
 
     def _is_due(self, signature) -> bool:
         """Whether a call is captured whose sizes are new: the more were, the more often they must have come."""

@@ -31,7 +31,7 @@ class _Source:
         self.space = {
             "program": program, "captured": program.captured, "make": make, "quiet": quiet, "OutputSlot": OutputSlot,
             "Node": CompiledFunctionBackward, "with_effects": with_effects, "rebuild": nest.rebuild, "LEAF": LEAF,
-            "tick": tick, "ref": weakref.ref, "array_of": _array_of,
+            "new": object.__new__, "Tensor": Tensor, "tick": tick, "ref": weakref.ref, "array_of": _array_of,
         }  # fmt: skip
 
     def name(self, item) -> str:
@@ -119,17 +119,20 @@ def _is_direct(program) -> bool:
 
 def _direct_run(source):
     """Return `run` of a program that is nothing but a function of arrays."""
-    program, results, arrays = source.program, [], []
+    program, results, arrays, tensors = source.program, [], [], []
     for entry in program.captured.results:
-        if entry[0] == "tensor":
+        if entry[0] == "tensor":  # as `make` has it, without the time of a call
             arrays.append(f"a{len(arrays)}")
-            results.append(f"make({arrays[-1]}, {source.name(entry[2])})")
+            results.append(f"r{len(arrays)}")
+            slots = ", ".join([f"{results[-1]}.{slot}" for slot in ("_data", "_type", "_edge", "_view")])
+            made = f"{arrays[-1]}, {source.name(entry[2])}, None, None"
+            tensors += [f"{results[-1]} = new(Tensor)", f"{slots} = {made}"]
         else:
             results.append(source.name(entry[1]) if entry[0] == "plain" else source.source(entry[1]))
     given = ", ".join(f"tensors[{place}]._data" for place, _ in program.arguments)
     call = f"{', '.join(arrays)} = instance.code.direct({given})"
     source.lines.append(call if program.is_quiet else f"with quiet(): {call}")
-    source.lines += ["if instance.keep is program.bound:", "    free.append(instance)"]
+    source.lines += ["if instance.keep is program.bound:", "    free.append(instance)", *tensors]
     source.lines.append(_returned(program.captured.structure, results))
     return source.function("run(tensors, args, kwargs, size)")
 
