@@ -17,10 +17,11 @@ from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.marks import altered
 from plugrad.compiler.runs import written_back, written_run
 from plugrad.compiler.sizes import CaptureError
-from plugrad.compiler.varying import captured_for_all
+from plugrad.compiler.varying import captured_for_all, varying_size
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
 
 SIGNATURES = 8  # for more of them than this, of one size, a program is not captured again
+TRIES = 16  # as often programs for many sizes are captured for calls of one structure
 KEPT = 32  # programs; beyond them the one is forgotten that was not called for longest
 REMEMBERED = 256  # sizes that ran op by op
 busy: list = []  # who is captured now
@@ -43,7 +44,7 @@ class Programs:
         self.known: list[Program] = []
         self.refused = None
         self.captures, self.seen = 0, {}  # how often calls with some sizes ran op by op
-        self.single: set = set()  # structures of calls of which each size is captured
+        self.tries: dict = {}  # how often a program for many sizes was tried, by the structure of calls
 
     def __call__(self, *args, **kwargs):
         return self.call(args, kwargs)
@@ -144,22 +145,21 @@ class Programs:
     def _for_many_sizes(self, args, kwargs, signature):
         """Return (program, size) of one for all sizes, if the call differs in one from a program that is known."""
         structure, sizes = signature
-        alike = [program for program in self.known if program.signature[0] == structure]
-        if not alike or structure in self.single or not self.dynamic or not getattr(self.lower, "any_size", False):
+        alike = [p for p in self.known if p.signature[0] == structure and varying_size(sizes, p.signature[1])]
+        tries = self.tries.get(structure, 0)
+        if not alike or tries >= TRIES or not self.dynamic or not getattr(self.lower, "any_size", False):
             return None
-        found, grad = [], is_grad_enabled()
+        other, served = alike[0].signature, alike[0].scope is not None
+        self.tries[structure] = tries + 1
         try:
-            for other in alike:
-                if not found:
-                    its, served = other.signature[1], other.scope is not None
-                    found = captured_for_all(self.function, args, kwargs, grad, sizes, its, served)
+            found = captured_for_all(self.function, args, kwargs, is_grad_enabled(), sizes, other[1], served)
             made = [Program(captured, self.lower, args, kwargs) for captured in found]
-        except Exception:  # then there is one for this size
-            self.single.add(structure)
+        except Exception:  # then there is one for each size
+            self.tries[structure] = TRIES
             return None
         if not made:
             return None
-        for program, its in zip(made, (signature, alike[0].signature)):
+        for program, its in zip(made, (signature, other)):
             program.signature = its
         served = [one for one in self.known if one.signature[0] != structure or not any(p.replaces(one) for p in made)]
         self.known = [*made, *served][:KEPT]
@@ -186,7 +186,7 @@ def described(programs) -> str:
         memory = ", ".join(f"{kind} {count} ({size} bytes)" for kind, (count, size) in sorted(kinds.items()))
         lines += [
             f"program {number}: {len(program.graph.steps)} steps in {len(program.graph.parts)} parts, "
-            f"{program.size} bytes planned",
+            f"{program.plan[2]} bytes planned",
             f"buffers: {memory}",
             str(program.graph),
             getattr(program.make, "source", ""),
@@ -201,11 +201,8 @@ class Program:
         self.captured, self.graph, self.signature = captured, captured.graph, None
         self.function, self.world = captured.function, captured.world
         self.make = lower(self.graph)  # which may put other steps in the place of these
-        self.scope, self.capacity = captured.sizes, None  # the greatest size for which memory is planned
-        if self.scope is None:
-            self.places, self.size = self.graph.layout()
-        else:
-            self._plan(self.scope.hint)
+        self.scope = captured.sizes
+        self._plan(None if self.scope is None else self.scope.hint)
         sources = captured.sources
         self.given = [s for s in sources if s.place is not None]
         self.held = [s for s in sources if s.place is None and self._matters(s)]
@@ -260,19 +257,21 @@ class Program:
     # ---- memory
 
     def _plan(self, size):
-        """Plan memory for sizes up to one: what buffers need grows with it, so smaller ones have room."""
+        """Plan memory for sizes up to one: what buffers need grows with it, so smaller ones have room.
+
+        `plan` is (that size, places, bytes), one object, since other threads may plan, too.
+        """
         for buffer in self.graph.buffers:
             if varies(buffer.nbytes) and (numpy.diff(buffer.nbytes.values) < 0).any():
                 raise CaptureError("a larger size needs less memory")
-        self.capacity = size
-        self.places, self.size = self.graph.layout(size)
+        self.plan = size, *self.graph.layout(size)
 
     def resized(self, instance, size):
         """Return an instance for calls of another size."""
-        if size > self.capacity:
-            self._plan(size)
-            self.free.clear()
-        if size > instance.capacity:
+        while size > instance.capacity:
+            if size > self.plan[0]:
+                self._plan(size)
+                self.free.clear()
             instance = _Instance(self)
         instance.resize(size)
         return instance
@@ -309,12 +308,12 @@ class _Instance:
 
     def __init__(self, program):
         graph = program.graph
-        arena = numpy.empty(program.size + 64, "uint8")
+        self.capacity, places, total = program.plan
+        arena = numpy.empty(total + 64, "uint8")
         start = -arena.__array_interface__["data"][0] % 64
         self.arena = arena[start:]
-        self.capacity, self.size = program.capacity, None
-        places = program.places.items()
-        memory = {buffer: self.arena[begin : begin + at(buffer.nbytes, self.capacity)] for buffer, begin in places}
+        self.size = None
+        memory = {b: self.arena[begin : begin + at(b.nbytes, self.capacity)] for b, begin in places.items()}
         self.initial = []
         for buffer in graph.buffers:
             if buffer.kind == "constant":

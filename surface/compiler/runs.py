@@ -10,7 +10,7 @@ import weakref
 import numpy
 
 from plugrad import Tensor, autograd, enable_grad, nest
-from plugrad.compiler.graph import Value, at
+from plugrad.compiler.graph import Value, at, dims_in
 from plugrad.graph.modes import LEAF, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED
@@ -31,13 +31,17 @@ class _Source:
         self.space = {
             "program": program, "captured": program.captured, "make": make, "quiet": quiet, "OutputSlot": OutputSlot,
             "Node": CompiledFunctionBackward, "with_effects": with_effects, "rebuild": nest.rebuild, "LEAF": LEAF,
-            "new": object.__new__, "Tensor": Tensor, "tick": tick, "ref": weakref.ref, "array_of": _array_of,
+            "new": object.__new__, "Tensor": Tensor, "tick": tick, "ref": weakref.ref, "array_of": _array_of, "at": at,
         }  # fmt: skip
 
     def name(self, item) -> str:
         """Return the name of an object."""
         self.space[f"o{len(self.space)}"] = item
         return f"o{len(self.space) - 1}"
+
+    def plain(self, item) -> str:
+        """Return what is a result that is no tensor: sizes in it are those of the call."""
+        return f"at({self.name(item)}, size)" if dims_in(item) else self.name(item)
 
     def source(self, source) -> str:
         """Return the name of a tensor that is an argument or held."""
@@ -86,7 +90,7 @@ def written_run(program):
     for entry in captured.results:
         kind, item = entry[:2]
         if kind != "tensor":
-            results.append(name(item) if kind == "plain" else source.source(item))
+            results.append(source.plain(item) if kind == "plain" else source.source(item))
             continue
         edge = ""
         if has_node and entry[3] >= 0:
@@ -128,7 +132,7 @@ def _direct_run(source):
             made = f"{arrays[-1]}, {source.name(entry[2])}, None, None"
             tensors += [f"{results[-1]} = new(Tensor)", f"{slots} = {made}"]
         else:
-            results.append(source.name(entry[1]) if entry[0] == "plain" else source.source(entry[1]))
+            results.append(source.plain(entry[1]) if entry[0] == "plain" else source.source(entry[1]))
     given = ", ".join(f"tensors[{place}]._data" for place, _ in program.arguments)
     call = f"{', '.join(arrays)} = instance.code.direct({given})"
     source.lines.append(call if program.is_quiet else f"with quiet(): {call}")

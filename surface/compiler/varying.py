@@ -13,21 +13,29 @@ from plugrad.tensor.tensor import make
 ATTEMPTS = 4  # each finds out nearer which sizes are decided alike
 
 
+def varying_size(one, other) -> tuple | None:
+    """Return the size that differs in two calls, for both; None where more than one does, or one means something else.
+
+    `one` and `other` are those of `captured_for_all`.
+    """
+    differ = [(a, b) for x, y in zip(one, other) for a, b in zip(x[0], y[0]) if a != b]
+    if not differ or min(differ[0]) < LOWEST or 2 * max(differ[0]) + 1 > HIGHEST:
+        return None
+    size, before = differ[0]
+    lines = not any((a - b) % (size - before) for a, b in differ)
+    return differ[0] if lines and all(len(x[0]) == len(y[0]) for x, y in zip(one, other)) else None
+
+
 def captured_for_all(function, args, kwargs, grad_mode, one, other, served) -> list:
     """Return programs captured for many sizes, to twice the larger of two of which calls are known at most.
 
     `args` and `kwargs` are those of a call; `one` and `other` are the (shape, strides) of its tensors, in the order of
     `nest`, in it and in another call. There are two where these calls are not decided alike and the other one is not
-    `served` by such a program yet, that for the call first. There may be none for it, as where more than one size
-    differs, or one is less than two. CaptureError is raised where it is not worth another try.
+    `served` by such a program yet, that for the call first. There may be none for it, where it is decided as no other
+    one is. CaptureError is raised where it is not worth another try.
     """
+    size, before = varying_size(one, other)
     shapes = [(x[0], y[0]) for x, y in zip(one, other)]
-    differ = [(a, b) for x, y in shapes for a, b in zip(x, y) if a != b]
-    if not differ or min(differ[0]) < LOWEST or 2 * max(differ[0]) + 1 > HIGHEST:
-        return []
-    size, before = differ[0]
-    if any((a - b) % (size - before) for a, b in differ) or any(len(x) != len(y) for x, y in shapes):
-        return []
     calls = _Calls(function, args, kwargs, grad_mode, shapes, size, before)
     found, failed = [], None
     for hint in sorted({size} if served else {size, max(size, before)}, reverse=True):

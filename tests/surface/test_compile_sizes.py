@@ -220,6 +220,18 @@ def test_a_label_that_is_none_is_told_for_all_sizes():
     agrees(call, function, torch.randn(5, 3), torch.randint(0, 3, (5,)))
 
 
+def test_results_that_are_sizes():
+    def function(x):
+        return x * 2, x.shape, x.shape[0] * 2, {"part": slice(0, x.shape[0]), "share": 1 / x.shape[0]}
+
+    call = compiled(function)
+    for size in (8, 4, 6, 7, 5):
+        (_, *mine), (_, *theirs) = call(torch.ones(size, 3)), function(torch.ones(size, 3))
+        assert mine == theirs and repr(mine) == repr(theirs) and type(mine[1]) is int
+    assert programs(call)[0].scope is not None
+    assert repr(call(torch.ones(7, 3))[1]) == "torch.Size([7, 3])"
+
+
 def test_two_arguments_must_have_the_size():
     def function(x, y):
         return x + y
