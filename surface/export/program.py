@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 from plugrad import Tensor, fx, nest, nn, serialization
 from plugrad.export.dims import Dim, Guards, ValueRange, axes_of
@@ -126,8 +127,36 @@ class ExportedProgram:
         return fx.GraphModule(root, graph)
 
     def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
-        """Refuse: ops are not taken apart; raises NotImplementedError."""
-        raise NotImplementedError("an exported program keeps its ops: there is no table of decompositions")
+        """Return the program with ops taken apart as a table says.
+
+        Args:
+            decomp_table: {op: a function that is called in its place}; what that calls is taken apart in turn, but not
+                by itself.
+            decompose_custom_triton_ops: has no meaning here.
+
+        Raises NotImplementedError without a table, since every op is a kernel's own here, and for programs that were
+        loaded, which have no example inputs.
+
+        >>> import plugrad as torch
+        >>> program = torch.export.export(torch.nn.Softplus(), (torch.ones(2),))
+        >>> table = {torch.nn.functional.softplus: lambda x, beta, threshold: torch.log1p(torch.exp(x))}
+        >>> [node.name for node in program.run_decompositions(table).graph.nodes]
+        ['input_1', 'exp', 'log1p', 'output']
+        """
+        if decomp_table is None:
+            raise NotImplementedError("no op is made of others here: give a table {op: function}")
+        if self.example_inputs is None:
+            raise NotImplementedError("a program that was loaded has no example inputs to run it with")
+        axes = [{axis: n for axis, n in enumerate(sizes) if isinstance(n, Dim)} for _, sizes in self._specs]
+        table = {getattr(op, "__op__", op): function for op, function in decomp_table.items()}
+        args, kwargs = self.example_inputs
+        names = [name for name, *_ in self._script._staged.trees["forward"]["arguments"]]
+        values = (*args, *[kwargs[name] for name in names[len(args) :]])
+        rows = [*zip(names, values)]
+        tracer = functools.partial(_Decomposer, table)
+        program = _exported(self.module(check_guards=False), rows, len(rows), axes, tracer)
+        program.example_inputs = self.example_inputs
+        return program
 
     def __str__(self):
         code = "\n".join(f"    {line}" for line in self.graph_module.code.strip().splitlines())
@@ -170,6 +199,25 @@ class _Exporter(Tracer):
         )
 
 
+class _Decomposer(_Exporter):
+    """A tracer that calls other functions in the place of some ops."""
+
+    def __init__(self, table, root=None):
+        super().__init__(root)
+        self.table, self.within = table, ()
+
+    def call(self, func, args, kwargs, name=None):
+        op = getattr(func, "__op__", func)
+        if op not in self.table or op in self.within:
+            return super().call(func, args, kwargs, name)
+        before, self.within = self.within, (*self.within, op)
+        try:
+            with self:
+                return self.table[op](*args, **kwargs)
+        finally:
+            self.within = before
+
+
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):  # fmt: skip  # noqa: E501
     """Return a Module as an ExportedProgram: one graph of ops, for inputs whose sizes are the example's or may vary.
 
@@ -193,30 +241,35 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
     kwargs = dict(kwargs or {})
     rows = inputs_of(mod.forward, args, kwargs)
-    axes = axes_of(rows, dynamic_shapes)
-    count = len(rows) - len(kwargs)
-    first = _run(mod, rows, count)
-    axes = _checked(mod, rows, count, axes, first)
+    program = _exported(mod, rows, len(rows) - len(kwargs), axes_of(rows, dynamic_shapes), _Exporter)
+    program.example_inputs = args, kwargs
+    return program
+
+
+def _exported(mod, rows, count, axes, tracer) -> ExportedProgram:
+    """Return the program of a Module as a tracer notes it, on `rows`, its arguments, `count` of them by position."""
+    first = _run(mod, rows, count, tracer)
+    axes = _checked(mod, rows, count, axes, first, tracer)
     script = shell(mod, {}, TopLevelTracedModule)
     body, signature, trees = first
     program = script._staged
     program.trees = {"forward": tree_of(body, signature, True), **trees}
     program.signatures = {"forward": signature}
     program.make(script._declares)
-    return ExportedProgram(script, _specs(rows, axes), (args, kwargs))
+    return ExportedProgram(script, _specs(rows, axes))
 
 
-def _run(mod, rows, count):
+def _run(mod, rows, count, tracer):
     def call(given):
         values = list(given.values())
         return mod(*values[:count], **dict(zip(list(given)[count:], values[count:])))
 
     with state_kept(mod):
-        body, signature, trees, _ = traced(rows, call, mod, False, _Exporter)
+        body, signature, trees, _ = traced(rows, call, mod, False, tracer)
     return body, signature, trees
 
 
-def _checked(mod, rows, count, axes, first) -> list:
+def _checked(mod, rows, count, axes, first, tracer) -> list:
     """Return the axes that may vary; UserError if the program does something else for another size of one."""
     for name in dict.fromkeys(dim.root.__name__ for one in axes for dim in one.values()):
         known = next(dim.root for one in axes for dim in one.values() if dim.root.__name__ == name)
@@ -226,7 +279,7 @@ def _checked(mod, rows, count, axes, first) -> list:
             if not known.min <= other <= known.max:
                 continue
             try:
-                again = _run(mod, _varied(rows, axes, name, other - example), count)
+                again = _run(mod, _varied(rows, axes, name, other - example), count, tracer)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 again = error
             if isinstance(again, Exception) or not _same(first, again):

@@ -149,3 +149,50 @@ def test_recurrent_layers_and_attention():
     program = export(model, (plugrad.randn(2, 5, 3),), dynamic_shapes={"x": {0: batch, 1: length}})
     x = plugrad.randn(3, 7, 3)
     assert plugrad.allclose(program.module()(x), model(x))
+
+
+TABLE = {
+    nn.functional.linear: lambda x, weight, bias=None: plugrad.addmm(bias, x, weight.t()),
+    nn.functional.gelu: lambda x: nn.functional.gelu(x) * 1.0,  # in its own function it is not taken apart again
+    plugrad.softmax: lambda x, dim, dtype=None: x.exp() / x.exp().sum(dim, True),
+}
+
+
+class Scores(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.register_buffer("shift", plugrad.ones(3))
+
+    def forward(self, input, scale):
+        return nn.functional.gelu(self.layer(input)).softmax(-1) * scale + self.shift
+
+
+def test_ops_are_taken_apart_as_a_table_says(tmp_path):
+    module, x, scale = Scores(), plugrad.randn(5, 4), plugrad.full((), 2.0)
+    sizes = {"input": {0: Dim("batch", max=64)}, "scale": None}
+    program = export(module, (x,), {"scale": scale}, dynamic_shapes=sizes)
+    apart = program.run_decompositions(TABLE)
+    names = [node.name for node in apart.graph.nodes]
+    assert not {"linear", "softmax"} & {*names} and {"t", "addmm", "gelu", "exp", "exp_1"} <= {*names}
+    assert apart.range_constraints == program.range_constraints and apart.example_inputs[0][0] is x
+    assert all(a is b for a, b in zip(apart.parameters(), module.parameters(), strict=True))
+    save(apart, tmp_path / "apart.pt2")
+    for one in (apart, load(tmp_path / "apart.pt2")):
+        for size in (5, 2, 9):
+            given = plugrad.randn(size, 4)
+            plugrad.testing.assert_close(one.module()(given, scale=scale), module(given, scale))
+    apart.module()(x, scale=scale).sum().backward()
+    assert module.layer.weight.grad is not None
+    assert program.run_decompositions({}).graph_module.code == program.graph_module.code
+
+
+def test_what_can_not_be_taken_apart(tmp_path):
+    program = export(nn.Linear(4, 3), (plugrad.ones(5, 4),))
+    with pytest.raises(NotImplementedError, match="a table"):
+        program.run_decompositions()
+    save(program, tmp_path / "linear.pt2")
+    with pytest.raises(NotImplementedError, match="no example inputs"):
+        load(tmp_path / "linear.pt2").run_decompositions({})
+    with pytest.raises(ZeroDivisionError):
+        program.run_decompositions({nn.functional.linear: lambda x, weight, bias=None: 1 / 0})
