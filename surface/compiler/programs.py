@@ -186,7 +186,7 @@ def described(programs) -> str:
         memory = ", ".join(f"{kind} {count} ({size} bytes)" for kind, (count, size) in sorted(kinds.items()))
         lines += [
             f"program {number}: {len(program.graph.steps)} steps in {len(program.graph.parts)} parts, "
-            f"{program.plan[2]} bytes planned",
+            f"{program.size} bytes planned",
             f"buffers: {memory}",
             str(program.graph),
             getattr(program.make, "source", ""),
@@ -232,6 +232,8 @@ class Program:
         self.run, self.back = written_run(self), written_back(self)
         if self.scope is not None:
             self.scope.known = {}  # what kept sizes shall not keep all of them
+
+    size = property(lambda self: self.plan[2], doc="How many bytes are planned.")
 
     def _matters(self, source) -> bool:
         used = self.captured.used

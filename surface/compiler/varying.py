@@ -27,7 +27,7 @@ def varying_size(one, other) -> tuple | None:
 
 
 def captured_for_all(function, args, kwargs, grad_mode, one, other, served) -> list:
-    """Return programs captured for many sizes, to twice the larger of two of which calls are known at most.
+    """Return programs captured for many sizes: up to that of another call, or to twice this one's if that is larger.
 
     `args` and `kwargs` are those of a call; `one` and `other` are the (shape, strides) of its tensors, in the order of
     `nest`, in it and in another call. There are two where these calls are not decided alike and the other one is not
@@ -59,14 +59,14 @@ class _Calls:
     def __init__(self, function, args, kwargs, grad_mode, shapes, size, before):
         self.function, self.args, self.kwargs, self.grad_mode = function, args, kwargs, grad_mode
         self.shapes, self.size, self.before = shapes, size, before
-        self.high, self.logs = 2 * max(size, before) + 1, {}
+        self.high, self.logs = before if size < before else 2 * size + 1, {}  # where sizes grow, larger ones may come
 
     def captured_at(self, hint):
         """Return the program captured with one size for those that are decided as that is.
 
         It is None where that size is decided as no other one.
         """
-        tried = {LOWEST, self.size, self.before, self.high}
+        tried = {LOWEST, self.size, self.before, self.high, (self.size + self.before) // 2}
         for _ in range(ATTEMPTS):
             captured, scope, error = self._attempt(hint, sorted(tried))
             low, high = scope.ends()
