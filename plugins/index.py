@@ -365,7 +365,8 @@ BRINGS = {
         "count_nonzero logsumexp mean nanmean nansum prod special.logsumexp std std_mean sum trace var var_mean",
     ),
     "plugrad.plugins.ops.repeating": (
-        "arranged clone contiguous flip fliplr flipud interleave_index repeat repeat_interleave roll rot90 tile",
+        "arranged clone contiguous flip fliplr flipud interleave interleave_index repeat repeat_interleave roll rot90 "
+        "tile",
         "Tensor.clone Tensor.contiguous Tensor.flip Tensor.fliplr Tensor.flipud Tensor.repeat "
         "Tensor.repeat_interleave Tensor.roll Tensor.rot90 Tensor.tile clone flip fliplr flipud repeat_interleave "
         "roll rot90 tile",

@@ -6,7 +6,16 @@ import typing as _t
 import plugrad as _p
 import plugrad.return_types as _r
 
+BFloat16Tensor: _t.Any
+ByteTensor: _t.Any
+CharTensor: _t.Any
+DoubleTensor: _t.Any
+FloatTensor: _t.Any
+HalfTensor: _t.Any
+IntTensor: _t.Any
 LAYOUTS: _b.dict[_t.Any, _t.Any]
+LongTensor: _t.Any
+ShortTensor: _t.Any
 def SparseSemiStructuredTensor(*args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...
 def SparseSemiStructuredTensorCUSPARSELT(*args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...
 def SparseSemiStructuredTensorCUTLASS(*args: _t.Any, **kwargs: _t.Any) -> _t.Any: ...

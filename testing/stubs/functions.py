@@ -60,7 +60,7 @@ def kind_of(op, name) -> str:
         if lead and op.sequence:
             return KINDS["tensors"]
         return ANY if not op.broadcasts else KINDS["tensor"] if lead and len(op.tensors) == 1 else OPERAND
-    kinds = [KINDS[one] for one in declared.removesuffix("?").split("|")]
+    kinds = [KINDS[one] for one in declared.removesuffix("?").removesuffix("...").split("|")]
     return " | ".join([*kinds, *(["None"] if declared.endswith("?") else [])])
 
 
