@@ -12,17 +12,12 @@ from operator import index
 import numpy
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op, scipy_of, write_out
+from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op, write_out
 
 from ._checks import dtype_word, ints
 
 _COMPLEX = {"f": "complex64", "d": "complex128"}  # by the character of the dtype
 _REAL = {"F": "float32", "D": "float64"}
-
-
-def _fft(xp, input):
-    """Return SciPy's transforms, which take several rows at once, or NumPy's for what has no elements."""
-    return scipy_of(xp, "fft") if input.size else xp.fft
 
 
 def _scaled(xp, result, scale, dtype):
@@ -47,24 +42,15 @@ def fft_c2c(xp, input, dims, scale, forward):
 
     The sign is minus when `forward`.
     """
-    return _c2c(xp.fft, xp, input, dims, scale, forward)
-
-
-def _c2c(fft, xp, input, dims, scale, forward):
     dtype = _COMPLEX.get(input.dtype.char, input.dtype)
     if not dims:
         return _scaled(xp, input.astype(dtype), scale, dtype)
     norm = "backward" if forward else "forward"
     if len(dims) == 1:  # the functions of several dimensions take their time to find that out
-        result = (fft.fft if forward else fft.ifft)(input, axis=dims[0], norm=norm)
+        result = (xp.fft.fft if forward else xp.fft.ifft)(input, axis=dims[0], norm=norm)
     else:
-        result = (fft.fftn if forward else fft.ifftn)(input, axes=dims, norm=norm)
+        result = (xp.fft.fftn if forward else xp.fft.ifftn)(input, axes=dims, norm=norm)
     return _scaled(xp, result, scale, dtype)
-
-
-@fft_c2c.kernel("cpu")
-def fft_c2c_of_rows(xp, input, dims, scale, forward):
-    return _c2c(_fft(xp, input), xp, input, dims, scale, forward)
 
 
 @fft_c2c.meta
@@ -95,20 +81,11 @@ def fft_r2c(xp, input, dims, scale, double=False):
 
     It is cut along the last of `dims`. With `double` those that have a conjugate twin count twice.
     """
-    return _r2c(xp.fft, xp, input, dims, scale, double)
-
-
-def _r2c(fft, xp, input, dims, scale, double):
-    result = fft.rfft(input, axis=dims[0]) if len(dims) == 1 else fft.rfftn(input, axes=dims)
+    result = xp.fft.rfft(input, axis=dims[0]) if len(dims) == 1 else xp.fft.rfftn(input, axes=dims)
     result = _scaled(xp, result, scale, _COMPLEX[input.dtype.char])
     if double:
         result[_twin(dims, input.shape[dims[-1]])] *= 2
     return result
-
-
-@fft_r2c.kernel("cpu")
-def fft_r2c_of_rows(xp, input, dims, scale, double=False):
-    return _r2c(_fft(xp, input), xp, input, dims, scale, double)
 
 
 def _half(shape, dims):
@@ -138,21 +115,12 @@ def fft_c2r(xp, input, dims, scale, n, double=True):
     These are given along the last of `dims`. Unless `double` they do not stand for their conjugate twins: the result
     is the real part of their sum alone.
     """
-    return _c2r(xp.fft, xp, input, dims, scale, n, double)
-
-
-def _c2r(fft, xp, input, dims, scale, n, double):
     if not double:
         input = xp.array(input)
         input[_twin(dims, n)] /= 2
     sizes = [n if d == dims[-1] else input.shape[d] for d in dims]
-    result = fft.irfftn(input, sizes, dims, norm="forward")
+    result = xp.fft.irfftn(input, sizes, dims, norm="forward")
     return _scaled(xp, result, scale, _REAL.get(input.dtype.char, input.dtype))
-
-
-@fft_c2r.kernel("cpu")
-def fft_c2r_of_rows(xp, input, dims, scale, n, double=True):
-    return _c2r(_fft(xp, input), xp, input, dims, scale, n, double)
 
 
 @fft_c2r.meta

@@ -78,7 +78,7 @@ def _padded_in_c(call, xp, input, pad, mode, value=0):
     """Pad a row-major array; `mode` is 0 for a constant, else 1 and its place in `_COPIES`."""
     if not input.flags.c_contiguous:
         return NotImplemented
-    shape, before = _plan(input.shape, pad if pad.__class__ is tuple else tuple(map(int, pad)), mode)
+    shape, before = _plan(input.shape, tuple(map(int, pad)), mode)
     padded = xp.empty(shape, input.dtype)
     return padded if call(input, padded, value, mode, *before) is None else NotImplemented
 

@@ -110,14 +110,16 @@ def pixel_unshuffle(xp, input, downscale_factor):
 @native("shuffle_pixels", otherwise=pixel_shuffle)
 def pixel_shuffle_in_c(call, xp, input, upscale_factor):
     _need("pixel_shuffle", input, 3)
-    return _in_c(call, xp, input, _enlarged(input.shape, upscale_factor)[0], upscale_factor, True)
+    r = index(upscale_factor)
+    return _in_c(call, xp, input, _enlarged(input.shape, r)[0], r, True)
 
 
 @pixel_unshuffle.kernel("cpu")
 @native("shuffle_pixels", otherwise=pixel_unshuffle)
 def pixel_unshuffle_in_c(call, xp, input, downscale_factor):
     _need("pixel_unshuffle", input, 3)
-    return _in_c(call, xp, input, _reduced(input.shape, downscale_factor)[0], downscale_factor, False)
+    r = index(downscale_factor)
+    return _in_c(call, xp, input, _reduced(input.shape, r)[0], r, False)
 
 
 @pixel_shuffle.vjp

@@ -40,11 +40,6 @@ from plugrad.tensor.random import _default as generators
 from plugrad.tensor.tensor import make
 from plugrad.tensor.views import View
 
-# Ops whose results have as many elements as values say.
-SHAPED_BY_VALUES = frozenset(
-    "argwhere bincount masked_select nonzero repeat_interleave unique unique_consecutive unique_dim".split()
-)
-
 _here = threading.local()
 _backends: list = []  # the one of captures, once there was a capture
 capturing = threading.RLock()  # while a program is captured its tensors are others: one at a time
@@ -129,8 +124,7 @@ def _kernel(op):
                 del recorder.steps[mark:]
         drew = recorder.drew or given
         recorder.drew = False
-        rule = op.meta_function is not None or type(op).shape_rule is not Op.shape_rule or op.runs_on == "nothing"
-        if op.name in SHAPED_BY_VALUES or not rule:
+        if not _has_rule(op, args, kwargs):
             recorder.failure = None
             raise recorder.refusal("the size of a result depends on values: no shape rule (@op.meta) says it doesn't")
         recorder.failure = None
@@ -142,6 +136,16 @@ def _kernel(op):
         return recorder.call(function, args, kwargs, op.name, "kernel", "random" if drew else None)
 
     return kernel
+
+
+def _has_rule(op, args, kwargs) -> bool:
+    """Whether a rule of the op says the shape of its result, rather than that values do."""
+    if type(op).shape_rule is not Op.shape_rule or op.runs_on == "nothing":
+        return True
+    try:
+        return op.meta_function is not None and op.meta_function(*args, **kwargs) is not None
+    except NotImplementedError:
+        return False
 
 
 def _formula_kernel(op, formula):

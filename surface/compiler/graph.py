@@ -275,9 +275,9 @@ def varies(item) -> bool:
 
 def dims_in(arguments) -> list:
     """Return the numbers that vary among arguments."""
-    found: list = []
-    changed(lambda one: found.append(one) if type(one) in (Dim, Real) else None, arguments)
-    return found
+    dims: list = []
+    changed(lambda one: dims.append(one) if type(one) in (Dim, Real) else None, arguments)
+    return dims
 
 
 def plainly(item):

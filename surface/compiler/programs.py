@@ -134,9 +134,9 @@ class Programs:
         if self._kinds() >= SIGNATURES:
             raise CaptureError(f"there are {SIGNATURES} programs for it already")
         self.captures += 1
-        found = self._for_many_sizes(args, kwargs, signature)
-        if found is not None:
-            return found
+        served = self._for_many_sizes(args, kwargs, signature)
+        if served is not None:
+            return served
         program = Program(capture(self.function, args, kwargs, is_grad_enabled()), self.lower, args, kwargs)
         program.signature = signature
         self.known = [program, *self.known[: KEPT - 1]]
@@ -152,19 +152,19 @@ class Programs:
         other, served = alike[0].signature, alike[0].scope is not None
         self.tries[structure] = tries + 1
         try:
-            found = captured_for_all(self.function, args, kwargs, is_grad_enabled(), sizes, other[1], served)
-            made = [Program(captured, self.lower, args, kwargs) for captured in found]
+            captures = captured_for_all(self.function, args, kwargs, is_grad_enabled(), sizes, other[1], served)
+            new = [Program(captured, self.lower, args, kwargs) for captured in captures]
         except Exception:  # then there is one for each size
             self.tries[structure] = TRIES
             return None
-        if not made:
+        if not new:
             return None
-        for program, its in zip(made, (signature, other)):
+        for program, its in zip(new, (signature, other)):
             program.signature = its
-        served = [one for one in self.known if one.signature[0] != structure or not any(p.replaces(one) for p in made)]
-        self.known = [*made, *served][:KEPT]
-        size = made[0].guard.size_of([shape for shape, _ in sizes])
-        return (made[0], size) if size else None
+        served = [one for one in self.known if one.signature[0] != structure or not any(p.replaces(one) for p in new)]
+        self.known = [*new, *served][:KEPT]
+        size = new[0].guard.size_of([shape for shape, _ in sizes])
+        return (new[0], size) if size else None
 
     def _warn(self, error):
         code = getattr(self.function, "__code__", None)

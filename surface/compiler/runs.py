@@ -129,8 +129,8 @@ def _direct_run(source):
             arrays.append(f"a{len(arrays)}")
             results.append(f"r{len(arrays)}")
             slots = ", ".join([f"{results[-1]}.{slot}" for slot in ("_data", "_type", "_edge", "_view")])
-            made = f"{arrays[-1]}, {source.name(entry[2])}, None, None"
-            tensors += [f"{results[-1]} = new(Tensor)", f"{slots} = {made}"]
+            parts = f"{arrays[-1]}, {source.name(entry[2])}, None, None"
+            tensors += [f"{results[-1]} = new(Tensor)", f"{slots} = {parts}"]
         else:
             results.append(source.plain(entry[1]) if entry[0] == "plain" else source.source(entry[1]))
     given = ", ".join(f"tensors[{place}]._data" for place, _ in program.arguments)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import sys
-from fractions import Fraction
 
 import numpy
 
@@ -64,14 +63,13 @@ class Scope:
     def _fitted(self, column, given):
         """Return the integer that is on one line or parabola for all sizes that were tried, or one of arguments."""
         sizes = [*self.logs]
-        slopes = [Fraction(b - a, t - s) for a, b, s, t in zip(column, column[1:], sizes, sizes[1:])]
-        bend = (slopes[1] - slopes[0]) / (sizes[2] - sizes[0]) if len(sizes) > 3 else Fraction(0)
-        slope = slopes[0] - bend * (sizes[0] + sizes[1])
-        rest = column[0] - slope * sizes[0] - bend * sizes[0] ** 2
-        if all(part.denominator == 1 for part in (bend, slope, rest)):
-            a, b, c = map(int, (bend, slope, rest))
-            if all(one == (a * size + b) * size + c for size, one in zip(sizes, column)):
-                return self.of((a * self.sizes + b) * self.sizes + c)
+        rises = [divmod(b - a, t - s) for a, b, s, t in zip(column, column[1:], sizes, sizes[1:])]
+        bend, rest = divmod(rises[1][0] - rises[0][0], sizes[2] - sizes[0]) if len(sizes) > 3 else (0, 0)
+        if not rest and not any([rest for _, rest in rises]):
+            slope = rises[0][0] - bend * (sizes[0] + sizes[1])
+            start = column[0] - (bend * sizes[0] + slope) * sizes[0]
+            if all(one == (bend * size + slope) * size + start for size, one in zip(sizes, column)):
+                return self.of((bend * self.sizes + slope) * self.sizes + start)
         for dim in _numbers_in(given):
             if all(dim.at(size) == one for size, one in zip(self.logs, column)):
                 return dim

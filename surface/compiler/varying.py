@@ -37,7 +37,7 @@ def captured_for_all(function, args, kwargs, grad_mode, one, other, served) -> l
     size, before = varying_size(one, other)
     shapes = [(x[0], y[0]) for x, y in zip(one, other)]
     calls = _Calls(function, args, kwargs, grad_mode, shapes, size, before)
-    found, failed = [], None
+    programs, failed = [], None
     for hint in sorted({size} if served else {size, max(size, before)}, reverse=True):
         try:
             captured = calls.captured_at(hint)
@@ -45,12 +45,12 @@ def captured_for_all(function, args, kwargs, grad_mode, one, other, served) -> l
             failed = failed or error
             continue
         if captured is not None:
-            found.insert(0, captured)
+            programs.insert(0, captured)
             if captured.sizes.serves(size):
                 break
-    if failed is not None and not found:
+    if failed is not None and not programs:
         raise failed
-    return found
+    return programs
 
 
 class _Calls:
@@ -99,14 +99,14 @@ class _Calls:
         """Return arguments of a size: the elements of those of the call, repeated or fewer."""
         if size == self.size:
             return self.args, self.kwargs
-        shapes, made = iter(self.shapes), {}
+        shapes, known = iter(self.shapes), {}
 
         def resized(leaf):
             if not isinstance(leaf, Tensor):
                 return leaf
-            if id(leaf) not in made:
-                made[id(leaf)] = self._resized(leaf, *next(shapes), size)
-            return made[id(leaf)]
+            if id(leaf) not in known:
+                known[id(leaf)] = self._resized(leaf, *next(shapes), size)
+            return known[id(leaf)]
 
         return nest.change(resized, (self.args, self.kwargs))
 

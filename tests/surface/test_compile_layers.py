@@ -13,7 +13,7 @@ from plugrad.testing.tensors import tensors_in
 # Layers that look at values or return what they were given; lazy ones change themselves in their first call. They run
 # op by op, with a warning.
 NOT_CAPTURED = {
-    "AdaptiveLogSoftmaxWithLoss", "CTCLoss", "Dropout3d", "EmbeddingBag", "GaussianNLLLoss", "MaxUnpool1d",
+    "AdaptiveLogSoftmaxWithLoss", "CTCLoss", "EmbeddingBag", "GaussianNLLLoss", "MaxUnpool1d",
     "MaxUnpool2d", "MaxUnpool3d", "MultiLabelMarginLoss", "MultiMarginLoss", "Unflatten",
 }  # fmt: skip
 
