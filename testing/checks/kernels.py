@@ -117,7 +117,7 @@ def _compare(op, sample, backend, label, with_gradients) -> bool:
     for number, (one, other) in enumerate(zip(actual, expected, strict=True)):
         here = not given or op.name in MOVES or one.device.type == backend
         assert here, f"{label}: result {number} is on {one.device}"
-        close(one, other, f"{label}, result {number}", given)
+        close(one, other, f"{label}, result {number}", given=given)
     if with_gradients and graded(op, sample):
         try:
             expected = gradients(op, sample)
@@ -127,7 +127,7 @@ def _compare(op, sample, backend, label, with_gradients) -> bool:
             assert (one is None) == (other is None), f"{label}: gradient {number} is None on one device alone"
             if one is not None:
                 assert one.device.type == backend, f"{label}: gradient {number} is on {one.device}"
-                close(one, other, f"{label}, gradient {number}", given)
+                close(one, other, f"{label}, gradient {number}", given=given)
     return True
 
 
@@ -137,16 +137,17 @@ def _moved(tensor, backend):
     return plugrad.stack([moved, moved], -1)[..., 0] if not tensor.is_contiguous() else moved
 
 
-def close(actual, expected, label, given=()):
+def close(actual, expected, label, least=0.0, given=()):
     """Assert that a result of a backend is within the budget of units in the last place of the largest element.
 
     These are of the coarsest dtype among the result and what was `given`: parts of an op may compute in that.
+    `least`: the size that the largest element counts as, if it is smaller.
     """
     actual, expected = actual.detach().cpu(), expected.detach().cpu()
     dtypes = {one.dtype for one in (expected, *given) if is_float(expected) and is_float(one)}
     unit = max([BUDGET.get(dtype.name, 8) * plugrad.finfo(dtype).eps for dtype in dtypes], default=0.0)
     finite = expected.abs()[expected.isfinite()] if is_float(expected) else expected.reshape(-1)[:0]
-    largest = float(finite.max()) if finite.numel() else 0.0
+    largest = max(least, float(finite.max()) if finite.numel() else 0.0)
     try:
         assert_close(actual, expected, rtol=unit, atol=unit * largest, equal_nan=True)
     except AssertionError as error:
