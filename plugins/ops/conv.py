@@ -220,7 +220,7 @@ def conv2d_samples(make):
 def conv3d(F, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Convolve volumes (N, C, D, H, W) or (C, D, H, W) with filters.
 
-    Filters are (O, C / groups, KD, KH, KW).     Arguments and errors as for `conv2d`, with three numbers
+    Filters are (O, C / groups, KD, KH, KW). Arguments and errors as for `conv2d`, with three numbers
     each.
 
     >>> import plugrad as torch

@@ -223,7 +223,7 @@ def dropout3d_samples(make):
 def alpha_dropout(F, input, p=0.5, training=False, inplace=False):
     """Dropout that keeps mean and variance, for SELU networks.
 
-    Dropped elements take SELU's lowest value.     G. Klambauer et al., "Self-normalizing neural networks",
+    Dropped elements take SELU's lowest value. G. Klambauer et al., "Self-normalizing neural networks",
     arXiv:1706.02515.
 
     >>> import plugrad as torch

@@ -10,11 +10,11 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last, native, op
 
 
-def _need(name, input, least):
-    if input.ndim < least:
+def _need(name, shape):
+    if len(shape) < 3:
         raise RuntimeError(
-            f"{name} expects input with > {least - 1} dims, but got input with sizes {list(input.shape)}: it has to "
-            f"have at least {least} dimensions"
+            f"{name} expects input with > 2 dims, but got input with sizes {list(shape)}: it has to have at least 3 "
+            "dimensions"
         )
 
 
@@ -28,6 +28,7 @@ def _copied(F, result, input, factor):
 @lru_cache(maxsize=1024)
 def _enlarged(shape, r):
     """Return the shape of images of `r` times the size that channels are the blocks of, and these channels' own."""
+    _need("pixel_shuffle", shape)
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if r * r >= 1 << 63:
@@ -45,6 +46,7 @@ def _enlarged(shape, r):
 @lru_cache(maxsize=1024)
 def _reduced(shape, r):
     """Return the shape of the channels that blocks of r * r pixels become, and these blocks' own."""
+    _need("pixel_unshuffle", shape)
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
     *lead, channels, height, width = shape
@@ -68,7 +70,8 @@ def _moved(xp, input, shape, blocks, order):
     return xp.array(result.transpose(0, 2, 3, 1), order="C").transpose(0, 3, 1, 2)
 
 
-def _in_c(call, xp, input, shape, r, enlarges):
+def _in_c(call, xp, input, shape_of, r, enlarges):
+    shape, _ = shape_of(input.shape, r)
     if not input.flags.c_contiguous or input.ndim == 4 and is_channels_last(input.shape, input.strides):
         return NotImplemented
     result = xp.empty(shape, input.dtype)
@@ -80,15 +83,14 @@ def _in_c(call, xp, input, shape, r, enlarges):
 def pixel_shuffle(xp, input, upscale_factor):
     """Turn r * r channels into images r times as large.
 
-    (*, C * r * r, H, W) becomes (*, C, H * r, W * r).     Raises RuntimeError when the channels do not
-    divide, ValueError for a factor whose square has more than 63 bits. W. Shi et al., arXiv:1609.05158.
+    (*, C * r * r, H, W) becomes (*, C, H * r, W * r). Raises RuntimeError when the channels do not divide, ValueError
+    for a factor whose square has more than 63 bits. W. Shi et al., arXiv:1609.05158.
 
     >>> import plugrad as torch
     >>> torch.pixel_shuffle(torch.arange(4.).reshape(4, 1, 1), 2)
     tensor([[[0., 1.],
              [2., 3.]]])
     """
-    _need("pixel_shuffle", input, 3)
     return _moved(xp, input, *_enlarged(input.shape, index(upscale_factor)), (0, 1, 4, 2, 5, 3))
 
 
@@ -102,24 +104,19 @@ def pixel_unshuffle(xp, input, downscale_factor):
     >>> torch.pixel_unshuffle(torch.arange(4.).reshape(1, 2, 2), 2).flatten()
     tensor([0., 1., 2., 3.])
     """
-    _need("pixel_unshuffle", input, 3)
     return _moved(xp, input, *_reduced(input.shape, index(downscale_factor)), (0, 1, 3, 5, 2, 4))
 
 
 @pixel_shuffle.kernel("cpu")
 @native("shuffle_pixels", otherwise=pixel_shuffle)
 def pixel_shuffle_in_c(call, xp, input, upscale_factor):
-    _need("pixel_shuffle", input, 3)
-    r = index(upscale_factor)
-    return _in_c(call, xp, input, _enlarged(input.shape, r)[0], r, True)
+    return _in_c(call, xp, input, _enlarged, index(upscale_factor), True)
 
 
 @pixel_unshuffle.kernel("cpu")
 @native("shuffle_pixels", otherwise=pixel_unshuffle)
 def pixel_unshuffle_in_c(call, xp, input, downscale_factor):
-    _need("pixel_unshuffle", input, 3)
-    r = index(downscale_factor)
-    return _in_c(call, xp, input, _reduced(input.shape, r)[0], r, False)
+    return _in_c(call, xp, input, _reduced, index(downscale_factor), False)
 
 
 @pixel_shuffle.vjp
@@ -134,13 +131,11 @@ def pixel_unshuffle_vjp(F, g, downscale_factor):
 
 @pixel_shuffle.meta
 def pixel_shuffle_meta(input, upscale_factor):
-    _need("pixel_shuffle", input, 3)
     return _enlarged(tuple(input.shape), index(upscale_factor))[0], input.dtype
 
 
 @pixel_unshuffle.meta
 def pixel_unshuffle_meta(input, downscale_factor):
-    _need("pixel_unshuffle", input, 3)
     return _reduced(tuple(input.shape), index(downscale_factor))[0], input.dtype
 
 
@@ -163,13 +158,13 @@ def pixel_unshuffle_samples(make):
 def channel_shuffle(F, input, groups):
     """Interleave the channels of `groups` groups of (N, C, *).
 
-    X. Zhang et al., arXiv:1707.01083.     Raises RuntimeError when the groups do not divide the channels.
+    X. Zhang et al., arXiv:1707.01083. Raises RuntimeError when the groups do not divide the channels.
 
     >>> import plugrad as torch
     >>> torch.channel_shuffle(torch.arange(4.).reshape(1, 4, 1), 2).flatten()
     tensor([0., 2., 1., 3.])
     """
-    _need("channel_shuffle", input, 3)
+    _need("channel_shuffle", input.shape)
     n, channels, *size = input.shape
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")

@@ -324,7 +324,7 @@ def _halves(input, dim):
 def glu(xp, input, dim=-1):
     """Gated linear unit: one half of the input times the sigmoid of the other.
 
-    Halves are along `dim`.     Raises RuntimeError when the size along `dim` is odd. Y. Dauphin et al.,
+    Halves are along `dim`. Raises RuntimeError when the size along `dim` is odd. Y. Dauphin et al.,
     arXiv:1612.08083.
 
     >>> import plugrad as torch

@@ -244,8 +244,9 @@ class _Few(_Round):
                 self.on(p._type.backend)
                 if grad.is_sparse:
                     self.sparse((p, grad._data, (data,)))
-                elif self.takes_lists:
+                elif self.takes_lists and (not listed or p._type.backend is listed[0][0]._type.backend):
                     listed.append((p, grad._data, (data,)))
+                    continue
                 elif data.size <= BLOCK or not optimizer.elementwise:
                     self.update(grad._data, (data,))
                 else:
@@ -254,6 +255,7 @@ class _Few(_Round):
         if listed:
             self.on(listed[0][0]._type.backend)
             self.listed(listed)
+            self.done += len(listed)
 
 
 class _Run(_Round):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 
+from plugrad.dispatch.source import compile_function
 from plugrad.kernels.loading import function, module
 
 
@@ -62,25 +63,31 @@ def native(name, otherwise=None, plain=False, lists=False):
     return join
 
 
+class _Written(str):
+    """A name that stands for a default in the text of a signature."""
+
+    __repr__ = str.__str__
+
+
 def _with_fallback(adapter, call, other):
     """Return the kernel, with the parameters of `adapter` but `call`: written out, since to pack them takes longer."""
-    taken = list(inspect.signature(adapter).parameters.values())[1:]
-    names = {"_adapter": adapter, "_call": call, "_other": other}  # underscored, as no parameter is
+    taken, names = list(inspect.signature(adapter).parameters.values())[1:], {}
     written, given = [], []
-    for parameter in taken:
-        name, keyword = parameter.name, parameter.kind is parameter.KEYWORD_ONLY
-        if keyword and "*" not in written:
-            written.append("*")
-        if parameter.default is not parameter.empty:
-            names[f"_default_{name}"] = parameter.default
-        written.append(name if parameter.default is parameter.empty else f"{name}=_default_{name}")
-        given.append(f"{name}={name}" if keyword else name)
-    exec(
-        f"def kernel({', '.join(written)}):\n    result = _adapter(_call, {', '.join(given)})\n"
-        f"    return _other({', '.join(given)}) if result is NotImplemented else result\n",
-        names,
+    for one in taken:
+        if one.default is not one.empty:
+            names[f"_default_{one.name}"], default = one.default, _Written(f"_default_{one.name}")
+        else:
+            default = one.empty
+        written.append(one.replace(default=default, annotation=one.empty))
+        mark = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**", one.KEYWORD_ONLY: f"{one.name}="}.get(one.kind, "")
+        given.append(mark + one.name)
+    text = (
+        f"def kernel{inspect.Signature(written)}:\n    result = _adapter(_call, {', '.join(given)})\n"
+        f"    return _other({', '.join(given)}) if result is NotImplemented else result\n"
     )
-    kernel = functools.wraps(adapter)(names["kernel"])
+    names |= {"_adapter": adapter, "_call": call, "_other": other}  # underscored, as no parameter is
+    label = f"kernel {adapter.__module__}.{adapter.__qualname__}"
+    kernel = functools.wraps(adapter)(compile_function(text, "kernel", label, names))
     kernel.__signature__ = inspect.Signature(taken)
     kernel.otherwise = other
     return kernel

@@ -85,6 +85,7 @@ PRIVATE = {
     "plugrad.autograd.rare.fresh_threads -> plugrad.interrupts",
     "plugrad.backends.following -> plugrad.graph.modes",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
+    "plugrad.kernels.joining -> plugrad.dispatch.source",
     "plugrad.compiler -> plugrad.regions",
     "plugrad.compiler.marks -> plugrad.regions",
     "plugrad.compiler.capturing -> plugrad.dispatch.formulas",
