@@ -85,7 +85,7 @@ linalg_inv.samples(square_samples)
 
 
 @composite(at=("inverse",))
-def inverse(F, input, *, out=None):
+def inverse(F, input):
     """Inverse of square matrices, `linalg.inv`.
 
     >>> import plugrad as torch
@@ -93,7 +93,7 @@ def inverse(F, input, *, out=None):
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return plugrad.linalg.inv(input, out=out) if out is not None else F.linalg_inv(input)
+    return F.linalg_inv(input)
 
 
 inverse.samples(square_samples)

@@ -161,8 +161,8 @@ class Programs:
             return None
         for program, its in zip(new, (signature, other)):
             program.signature = its
-        served = [one for one in self.known if one.signature[0] != structure or not any(p.replaces(one) for p in new)]
-        self.known = [*new, *served][:KEPT]
+        others = [one for one in self.known if one.signature[0] != structure or not any(p.replaces(one) for p in new)]
+        self.known = [*new, *others][:KEPT]
         size = new[0].guard.size_of([shape for shape, _ in sizes])
         return (new[0], size) if size else None
 

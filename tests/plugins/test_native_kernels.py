@@ -1,6 +1,7 @@
 """Kernels in C: exact, the same on every processor and with any number of threads, and never missed where absent."""
 
 import importlib
+import inspect
 import multiprocessing
 import os
 import pathlib
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import tomllib
+import types
 from fractions import Fraction
 
 import numpy
@@ -544,3 +546,20 @@ def test_every_function_that_is_named_is_there():
 def test_which_c_function_an_op_calls_is_told(name, told):
     assert any(told in line for line in why.explain(name, "cpu"))
     assert not any("C function" in line for line in why.explain("sin", "cpu"))
+
+
+def test_a_kernel_has_the_parameters_of_what_calls_the_c_function():
+    told = []
+
+    def adapter(call, xp, input, *more, scale=numpy.float32(2), **options):
+        told.append((call, input, more, scale, options))
+        return NotImplemented if more else input * scale
+
+    otherwise = types.SimpleNamespace(kernels={"*": lambda xp, input, *more, **options: (input, more, options)})
+    kernel = native(max, otherwise=otherwise)(adapter)
+    assert kernel(numpy, 3) == 6 and kernel(numpy, 3, scale=5) == 15
+    assert kernel(numpy, 3, 4, scale=1, other=2) == (3, (4,), {"scale": 1, "other": 2})
+    assert told[-1] == (max, 3, (4,), 1, {"other": 2})
+    assert str(inspect.signature(kernel)).startswith("(xp, input, *more, scale=")
+    with pytest.raises(TypeError, match="input"):
+        kernel(numpy)
