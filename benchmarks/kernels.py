@@ -1,11 +1,12 @@
 """Single ops, with and without backward, and steps of models: plugrad's time over PyTorch's, in alternation.
 
-    python benchmarks/kernels.py [--wide] [--threads 1] [--rounds 9] [--only softmax] [--json FILE]
+    python benchmarks/kernels.py [--wide] [--threads 1] [--device cuda] [--rounds 9] [--only softmax] [--json FILE]
 
 A cell runs the same code on both libraries in turn and shows the median of the rounds' ratios: below 1 plugrad is
 faster. With one thread the processor's time of that thread is taken, which other programs disturb little; with more the
-clock's, and the threads of one library can be in the way of the other's, in spite of a pause. At the end: the geometric
-mean, and how many cells are slower than PyTorch by more than 5 % and by half.
+clock's, and the threads of one library can be in the way of the other's, in spite of a pause. On another device it is
+the clock's once the device has done all that was asked of it, and the sizes are larger. At the end: the geometric mean,
+and how many cells are slower than PyTorch by more than 5 % and by half.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import statistics
 import time
 
 SIZES = (1_000, 100_000)
+SIZES_ON_DEVICES = (100_000, 10_000_000)
 
 # x, y: (n / 100, 100); row: (100,); m: a mask like x; at: rows; along: indices like x; t: a label for each row;
 # p: x in (0, 1); images: (n / 512, 8, 8, 8); whole: integers like x.
@@ -174,11 +176,11 @@ MODELS = {
 }
 
 
-def cells(wide=False) -> dict:
+def cells(wide=False, sizes=SIZES) -> dict:
     """Return {name: function of the library that returns the step}."""
     chosen = {}
     for code in [part.strip() for line in (WIDE if wide else OPS).strip().splitlines() for part in line.split("|")]:
-        for n in SIZES:
+        for n in sizes:
             for backward in (False,) if wide else (False, True):
                 label = f"{code}, {n:,}{' with backward' if backward else ''}"
                 chosen[label] = lambda T, code=code, n=n, backward=backward: op_step(T, code, n, backward)
@@ -209,19 +211,29 @@ def parser_of(text):
     parser = argparse.ArgumentParser(description=text.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="where tensors are made")
     parser.add_argument("--only", default="", help="those whose names contain this")
     parser.add_argument("--json", help="write the rows to this file")
     return parser
 
 
-def prepared(threads):
-    """Return plugrad, torch, and the clock and pause of `compare`, for so many threads."""
+def prepared(threads, device="cpu"):
+    """Return plugrad, torch, and the clock and pause of `compare`, for so many threads, and tensors on a device."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
     import plugrad
 
     torch.set_num_threads(threads)
+    if device != "cpu":
+
+        def clock():
+            """Return the time at which the device has done all that was asked of it."""
+            plugrad.cuda.synchronize(), torch.cuda.synchronize()
+            return time.perf_counter()
+
+        plugrad.set_default_device(device), torch.set_default_device(device)
+        return plugrad, torch, (clock, 0.0)
     return plugrad, torch, (time.thread_time, 0.0) if threads == 1 else (time.perf_counter, 0.03)
 
 
@@ -237,10 +249,10 @@ def main():
     parser = parser_of(__doc__)
     parser.add_argument("--wide", action="store_true", help="other ops, which are less often the time of a program")
     options = parser.parse_args()
-    plugrad, torch, timing = prepared(options.threads)
-    rows = {}
+    plugrad, torch, timing = prepared(options.threads, options.device)
+    sizes, rows = SIZES if options.device == "cpu" else SIZES_ON_DEVICES, {}
     print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
-    for name, build in cells(options.wide).items():
+    for name, build in cells(options.wide, sizes).items():
         if options.only in name:
             ratio, ours, theirs = rows[name] = compare(build, (plugrad, torch), options.rounds, *timing)
             print(f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {ratio:.2f} |", flush=True)

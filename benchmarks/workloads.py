@@ -1,6 +1,6 @@
 """Whole steps of training and generation, and single kernels, against PyTorch with the bars that they are to hold.
 
-    python benchmarks/workloads.py [--threads 1] [--rounds 9] [--only LSTM] [--busy] [--json FILE]
+    python benchmarks/workloads.py [--threads 1] [--device cuda] [--rounds 9] [--only LSTM] [--busy] [--json FILE]
 
 Measured as `kernels.py` does: both libraries in turn, the median of the rounds' ratios. With `--busy` plugrad alone is
 measured, by the clock, quiet and beside a program that takes one of the processors all the time; the bar is then 3.
@@ -227,7 +227,7 @@ def main():
     parser = parser_of(__doc__)
     parser.add_argument("--busy", action="store_true", help="beside a program that takes a processor, without PyTorch")
     options = parser.parse_args()
-    plugrad, torch, timing = prepared(options.threads)
+    plugrad, torch, timing = prepared(options.threads, options.device)
     rows, above = {}, 0
     print(f"| workload | plugrad ms | {'quiet' if options.busy else 'PyTorch'} ms | ratio | bar |")
     print("|---|---|---|---|---|")
