@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import types
 from functools import partial
 
@@ -58,7 +60,19 @@ def of_bfloat16(function):
     return kept
 
 
+def raising(errstate, function):
+    """Return a function of linear algebra that raises LinAlgError where NumPy's does; CuPy's gives anything."""
+
+    @functools.wraps(function)
+    def checked(*arrays, **options):
+        with errstate(linalg="raise"):
+            return function(*arrays, **options)
+
+    return checked
+
+
 WIDENING = ("where", "tril", "triu")
+REFUSING = ("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "pinv", "solve", "svd")
 LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
 
 
@@ -66,8 +80,10 @@ def kernels_module(cupy, faults):
     """Return CuPy with these functions, beside or in the place of its own."""
     tricks = ArrayModule(cupy.lib.stride_tricks, as_strided=as_strided)
     lib = ArrayModule(cupy.lib, stride_tricks=tricks)
+    errstate = importlib.import_module("cupyx").errstate
+    linalg = ArrayModule(cupy.linalg, **{name: raising(errstate, getattr(cupy.linalg, name)) for name in REFUSING})
     return ArrayModule(
-        cupy, lib=lib, refuse_outside=faults.outside, refuse_where=faults.where,
+        cupy, lib=lib, linalg=linalg, refuse_outside=faults.outside, refuse_where=faults.where,
         product_of_halves=partial(product_of_halves, cupy),
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},

@@ -74,7 +74,7 @@ def decomposed(xp, name, function, A, **options):
     whole = bool(finite.all())
     try:
         results = function(A if whole else xp.where(finite[..., None, None], A, A.dtype.type(0)), **options)
-    except ValueError as error:
+    except xp.linalg.LinAlgError as error:
         raise LinAlgError(
             f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned ({error})"
         ) from None
@@ -190,7 +190,10 @@ def first_zero(xp, lu):
 
 
 def zero_pivots(xp, array):
-    """Number, from 1, of the zero pivot of each singular matrix that NumPy refused; 0 for the others."""
+    """Number, from 1, of the zero pivot of each singular matrix that was refused; 0 for the others."""
     # Which ones are singular is asked of NumPy again: SciPy's LAPACK may round otherwise.
-    singular = xp.linalg.slogdet(array)[0] == 0
-    return xp.where(singular, xp.maximum(first_zero(xp, lu_packed(xp, array)[0]), 1), 0).astype("int32")
+    singular, factors = xp.linalg.slogdet(array)[0] == 0, lu_packed(xp, array)[0]
+    if not singular.any():  # cuSOLVER's and cuBLAS' eliminations, of which one refused, may round otherwise, too
+        least = abs(xp.diagonal(factors, axis1=-2, axis2=-1)).min(axis=-1)
+        singular = least == least.min()
+    return xp.where(singular, xp.maximum(first_zero(xp, factors), 1), 0).astype("int32")

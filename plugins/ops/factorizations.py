@@ -24,7 +24,7 @@ def _factored(xp, A):
     """Lower factors, or None if there is a matrix that is not positive definite."""
     try:
         factor = xp.linalg.cholesky(A)
-    except ValueError:
+    except xp.linalg.LinAlgError:
         return None
     # NumPy's LAPACK passes NaN on, PyTorch's refuses it; NaN anywhere on the diagonal spreads to its end.
     return None if xp.isnan(factor[..., -1:, -1:]).any() else factor

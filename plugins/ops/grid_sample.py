@@ -13,6 +13,8 @@ from math import prod
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
+from ._checks import refuse
+
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
@@ -46,6 +48,7 @@ def add_points(xp, input, index, count):
 
     `input` is (N, C, Q), `index` (N, Q); gives (N, C, count).
     """
+    refuse("c", "add_points", input)
     n, c = input.shape[:2]
     rows = xp.arange(n * c).reshape(n, c, 1) * count
     total = xp.bincount((rows + index[:, None, :]).ravel(), input.ravel(), n * c * count)

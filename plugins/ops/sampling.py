@@ -6,7 +6,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, dtype_of, hookimpl, op, rng, scipy_of
 
 from . import _rejection as rejection
-from ._checks import DIFFERENTIABLE, underived
+from ._checks import DIFFERENTIABLE, ordered_floats, underived
 from ._draws import doubles, exponential_array, refuse_integers
 from ._implicit import beta_derivative, gamma_derivative
 from .random import no_gradient, normal_around_meta
@@ -33,7 +33,7 @@ def multinomial(xp, input, num_samples, replacement=False, *, generator=None):
         return xp.empty((*input.shape[:-1], num_samples), "int64")
     if not replacement or num_samples == 1:
         waits = xp.maximum(exponential_array(xp, input.shape, input.dtype, generator), _range(input.dtype).tiny)
-        order = xp.argsort(-(input / waits.astype(input.dtype)), axis=-1, kind="stable")
+        order = xp.argsort(ordered_floats(-(input / waits.astype(input.dtype))), axis=-1, kind="stable")
         return order[..., :num_samples].astype("int64")
     wide = "float64" if input.dtype.itemsize == 8 else "float32"
     shares = xp.cumsum(input if input.ndim == 2 else input[None], 1, dtype=wide)

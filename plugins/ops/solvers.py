@@ -32,7 +32,7 @@ def _inverse(xp, A):
     info = xp.zeros(A.shape[:-2], "int32")
     try:
         return nan_spread(xp, A, xp.linalg.inv(A)), info
-    except ValueError:
+    except xp.linalg.LinAlgError:
         info = zero_pivots(xp, A)
         singular = (info > 0)[..., None, None]
         inverse = xp.linalg.inv(xp.where(singular, xp.eye(A.shape[-1], dtype=A.dtype), A))
@@ -144,10 +144,12 @@ linalg_inv_ex.samples(square_samples)
 @op(at=(), node="LinalgSolveExBackward0")
 def solve_matrices(xp, A, B):
     """The X of A X = B, for batches of matrices that broadcast."""
+    if A.shape[:-2] != B.shape[:-2]:  # NumPy would broadcast them, CuPy refuses
+        shape = broadcast_shapes(A.shape[:-2], B.shape[:-2])
+        A, B = (xp.broadcast_to(part, shape + part.shape[-2:]) for part in (A, B))
     try:
         return nan_spread(xp, A, xp.linalg.solve(A, B))
-    except ValueError:
-        broadcast_shapes(A.shape[:-2], B.shape[:-2])  # which says what is wrong with the shapes, if it was that
+    except xp.linalg.LinAlgError:
         batch, _ = first_failure(zero_pivots(xp, A))
         raise LinAlgError(
             f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular."

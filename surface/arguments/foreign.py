@@ -1,4 +1,4 @@
-"""NumPy's own errors in PyTorch's types and words: memory, dtypes that a function lacks, axes, matrices."""
+"""NumPy's and CuPy's own errors in PyTorch's types and words: memory, dtypes that a function lacks, axes, matrices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy
 import plugrad
 
 _SHAPES = ("cannot reshape array", "input operand has more dimensions", "could not broadcast", "operands could not")
+_NO_SUCH_TYPE = ("ufunc ", "Wrong type (", "cupy.add.at only supports")
 _TOO_BIG = ("array is too big", "Maximum allowed", "negative dimensions", "cannot fit")
 
 
@@ -25,6 +26,6 @@ def translated(op, error):
         return IndexError(f"Dimension out of range: {text}")
     if isinstance(error, OverflowError) and "out of bounds for" in text:
         return RuntimeError(f"value cannot be converted without overflow: {text}")
-    if isinstance(error, TypeError) and (text.startswith("ufunc ") or "did not contain a loop" in text):
+    if isinstance(error, TypeError) and (text.startswith(_NO_SUCH_TYPE) or "did not contain a loop" in text):
         return NotImplementedError(f'"{op.name}" not implemented for the dtypes of its arguments ({text})')
     return None

@@ -14,13 +14,14 @@ from support import known_failures
 from support.ops_on_devices import HERE, OURS, compare, compare_values, draws
 
 TYPES = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.int64: 1e-5, torch.complex64: 1e-4}
-KNOWN = known_failures.read("cupy_on_cpu.txt")
+LISTS = {True: "cupy_on_cpu.txt", False: "gpu.txt"}  # by whether it is the stand-in
+KNOWN = {stand_in: known_failures.read(file) for stand_in, file in LISTS.items()}
 
 
 def settle(name, check, failures, stand_in):
-    """The list holds for the stand-in, where it is strict; on a GPU nothing may fail."""
-    if stand_in and check in KNOWN.get(name, ()):
-        assert failures, f"passes now, remove from tests/known/cupy_on_cpu.txt: {name} {check}"
+    """What is listed, for the stand-in or for a GPU, has to fail, and nothing else may."""
+    if check in KNOWN[stand_in].get(name, ()):
+        assert failures, f"passes now, remove from tests/known/{LISTS[stand_in]}: {name} {check}"
     else:
         assert not failures, "\n\n".join(failures.values())
 
@@ -36,7 +37,7 @@ def attempt(failures, check, label, function):
 def test_op_on_cuda(name, everything, on_stand_in):
     """With all samples, or with the first alone where a part is wanted."""
     op, failures = registry.op(name), {}
-    if not everything and "value" in KNOWN.get(name, ()):
+    if not everything and "value" in KNOWN[on_stand_in].get(name, ()):
         pytest.skip("listed; the full run looks at it")
     samples = samples_of(op)
     for number, sample in enumerate(samples if everything else samples[:1]):
@@ -59,7 +60,7 @@ def cast(tensor, dtype):
 @pytest.mark.parametrize("name", [name for name in OURS if name not in HERE])
 def test_op_in_other_types(name, everything, on_stand_in):
     """What the CPU computes in a type CUDA computes too, and what it refuses CUDA refuses."""
-    if not everything or "value" in KNOWN.get(name, ()):
+    if not everything or "value" in KNOWN[on_stand_in].get(name, ()):
         pytest.skip("a part of the full run, of ops that the device has")
     op, failures = registry.op(name), {}
     for dtype, error in TYPES.items():

@@ -247,6 +247,12 @@ class FakeModule(types.ModuleType):
         return stand_in
 
 
+def refuse_broadcast(a, b):
+    """Raise ValueError where NumPy would broadcast the batches of an equation, as CuPy does."""
+    if b.ndim > 1 and a.shape[:-1] != b.shape[:-1]:
+        raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
+
+
 def _function(name, function):
     plain = name in ("asarray", "array", "finfo", "iinfo", "dtype", "result_type", "promote_types", "can_cast")
 
@@ -255,6 +261,8 @@ def _function(name, function):
             args = (args[0].view(numpy.ndarray) if isinstance(args[0], FakeArray) else args[0], *args[1:])
         else:
             args = host(args, f"xp.{name}")
+        if name == "linalg.solve":
+            refuse_broadcast(*args)
         return wrapped(function(*args, **host(kwargs, f"xp.{name}")))
 
     call.__name__ = name
