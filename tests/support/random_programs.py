@@ -1,10 +1,11 @@
 """Random programs about tensors and autograd: lists of statements about a module `T`; the same seed, the same program.
 
-    PYTHONPATH=tests python -m support.random_programs --programs 20000 --seed 1
+    PYTHONPATH=tests python -m support.random_programs --programs 20000 --seed 1 [--device cuda]
 
 writes that many programs, runs each on PyTorch and on plugrad, and prints each class of difference with the smallest
 program that shows it. A program is written while it runs on PyTorch, so that most statements suit the tensors that
-there are; some do not, since errors are compared, too.
+there are; some do not, since errors are compared, too. On another device, where plugrad makes its tensors then,
+programs are left out that draw random numbers, or say where a tensor is.
 """
 
 from __future__ import annotations
@@ -171,9 +172,15 @@ def write(seed: int, oracle) -> list[str]:
     return Writer(seed, oracle).program()
 
 
-def examine(seed: int, oracle, subject):
+OF_THE_CPU = re.compile(r"rand|drop|bernoulli|normal_|uniform_|exponential_|geometric_|cauchy_|poisson|multinomial|"
+                        r"T\.normal|distributions|nn\.|Module|cpu|numpy|sparse|share_memory|rrelu|device")
+
+
+def examine(seed: int, oracle, subject, device="cpu"):
     """Return (why it is listed or None, shrunk program, difference) for the program of a seed; None if none differs."""
     program, watch = write(seed, oracle), seed % 2 == 0
+    if device != "cpu" and OF_THE_CPU.search("\n".join(program)):
+        return None
     found = difference(program, oracle, subject, watch)
     if found is None:
         return None
@@ -181,20 +188,21 @@ def examine(seed: int, oracle, subject):
     return listed(small, found, oracle, subject, watch), small, found
 
 
-def _examine_all(seeds, to_parent) -> None:
+def _examine_all(seeds, to_parent, device) -> None:
     faulthandler.disable()  # PyTorch's crashes are expected
     import torch
 
     import plugrad
 
+    plugrad.set_default_device(device)
     for seed in seeds:
         to_parent.send((seed, None))
-        result = examine(seed, torch, plugrad)
+        result = examine(seed, torch, plugrad, device)
         if result is not None:
             to_parent.send((seed, result))
 
 
-def find(seeds, report=None) -> tuple[dict, list]:
+def find(seeds, report=None, device="cpu") -> tuple[dict, list]:
     """Run the programs of some seeds in child processes, since PyTorch crashes on few of them.
 
     They are spawned: PyTorch's threads, which tests before this may have started, do not live on in a forked child.
@@ -204,7 +212,7 @@ def find(seeds, report=None) -> tuple[dict, list]:
     crashed, seeds = [], list(seeds)
     while seeds:
         ours, theirs = multiprocessing.Pipe(duplex=False)
-        child = multiprocessing.get_context("spawn").Process(target=_examine_all, args=(seeds, theirs))
+        child = multiprocessing.get_context("spawn").Process(target=_examine_all, args=(seeds, theirs, device))
         child.start()
         theirs.close()
         last = seeds[0]
@@ -244,11 +252,12 @@ def main(arguments=None) -> int:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     parser.add_argument("--ignore", nargs="*", default=[], help="what is not compared, such as grad_fn")
+    parser.add_argument("--device", default="cpu", help="where plugrad makes its tensors")
     options = parser.parse_args(arguments)
     for name in options.ignore:
         SEEN.pop(name, None), SEEN_OF_VARIABLES.pop(name, None)
     start = time.time()
-    classes, crashed = find(range(options.seed, options.seed + options.programs), show)
+    classes, crashed = find(range(options.seed, options.seed + options.programs), show, options.device)
     for (kind, name), cases in sorted(classes.items(), key=lambda item: -len(item[1])):
         print(f"{len(cases):6} {kind}: {name}  (seeds {[seed for seed, *_ in cases[:4]]})")
     unlisted = sum(len(cases) for (kind, _), cases in classes.items() if kind != "listed")
