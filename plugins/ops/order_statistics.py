@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, native, reduction
 
@@ -30,7 +32,7 @@ def _middle(xp, input, dim, keepdim, skip_nan):
 def _middle_of_all(xp, input, skip_nan):
     if not input.size:
         refuse(BOOL_OR_COMPLEX, "median_cpu", input)
-        empty = "nan" if input.dtype.kind == "f" else xp.iinfo(input.dtype).min
+        empty = math.nan if input.dtype.kind == "f" else xp.iinfo(input.dtype).min
         return xp.full((), empty, input.dtype)
     return _middle(xp, input.reshape(-1), 0, False, skip_nan)[0]
 

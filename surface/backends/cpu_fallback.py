@@ -112,9 +112,7 @@ def applies(error, ttype) -> bool:
     """Whether an error means that a device's kernel does not exist."""
     if ttype.device.type == "cpu" or ttype.symbolic or isinstance(error, MissingKernelError):
         return False
-    if isinstance(error, NotImplementedError):
-        return "\" not implemented for '" not in str(error)  # a dtype that the op takes nowhere, in PyTorch's words
-    return _is_part_of(getattr(error, "obj", None), ttype.xp)
+    return isinstance(error, NotImplementedError) or _is_part_of(getattr(error, "obj", None), ttype.xp)
 
 
 def _is_part_of(holder, xp) -> bool:
@@ -160,6 +158,8 @@ def _instead(op, ttype, arguments, index, error, in_formula, run):
     place, backend = ttype.device.type, ttype.backend
     permitted, _ = allowed(op, in_formula)
     if not permitted:
+        if _refused_there_too(error, arguments, ttype, run):
+            raise error
         raise MissingKernelError(
             f"op {op.qualname!r} can't run on device {place!r}: {describe(error)}. It does not fall back to the CPU "
             f"unless you allow it: with plugrad.backends.fallback({op.name!r}), with PLUGRAD_FALLBACK={op.name}, or "
@@ -181,6 +181,15 @@ def _instead(op, ttype, arguments, index, error, in_formula, run):
         )
     result = run(_mapped(arguments, ttype.array_type, backend.to_numpy))
     return _mapped(result, (numpy.ndarray, numpy.generic), lambda a: backend.from_numpy(numpy.asarray(a), index or 0))
+
+
+def _refused_there_too(error, arguments, ttype, run) -> bool:
+    """Whether the CPU refuses such arguments with the same words: it is the op that does not take their types."""
+    try:
+        run(_mapped(arguments, ttype.array_type, lambda a: numpy.ones((1,) * a.ndim, a.dtype)))
+    except Exception as other:
+        return type(other) is type(error) and str(other) == str(error)
+    return False
 
 
 def _mapped(value, cls, function):

@@ -348,3 +348,13 @@ def test_copies_between_devices_have_gradients():
         return x.grad.tolist(), str(x.grad.device.type) == other, parameter.tolist(), y.device.type
 
     both(program)
+
+
+def test_a_type_that_an_op_takes_nowhere_is_refused_in_its_words(cuda):
+    for name in ("floor", "sign", "ceil"):
+        told = []
+        for device in ("cpu", "cuda"):
+            with pytest.raises(NotImplementedError) as caught:
+                getattr(torch, name)(torch.ones(2, dtype=torch.complex64, device=device))
+            told.append((type(caught.value), str(caught.value)))
+        assert told[0] == told[1]
