@@ -54,7 +54,7 @@ OPTIONS = {  # keyword of a decorator: what it says
     ),
     "any_order": (
         "True: a kernel may return its results in whichever order of elements is quickest; whoever looks "
-        "at their strides or memory gets them row-major"
+        "at their strides or memory gets them row-major; `\"rows\"`: channels last is no order to keep, either"
     ),
     "autocast": (
         'in which dtype autocast computes it: `"lower"`, `"float32"`, `"set_dtype"`, `"promote"`, a dtype, or a '

@@ -268,7 +268,7 @@ def finish(op, values, raw, ttype, result, result_dtype, requires=True):
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.any_order and not ttype.symbolic:
-        tensor._type = open_type(tensor._type, result)
+        tensor._type = open_type(tensor._type, result, op.any_order)
     recorded = requires and op.formulas and mode.grad and (not op.is_view or op.has_history(values))
     if recorded and tensor._type.is_differentiable:
         tensor._edge = make_node(op, values, raw, result)
@@ -293,7 +293,7 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=Tru
         tensor._data, tensor._type = item, ttype if dtype is np else ttype.device.tensor_type(dtype)
         tensor._edge = tensor._view = None
         if looked_at and not item.flags.c_contiguous:
-            tensor._type = open_type(tensor._type, item)
+            tensor._type = open_type(tensor._type, item, op.any_order)
     if recorded and op.formulas and (not modes.paused or mode.grad):
         node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
         if node is not None:

@@ -56,9 +56,9 @@ def is_packed(array, format: memory_format) -> bool:
     return True
 
 
-def open_type(ttype, array):
-    """Return the type of a tensor that counts as row-major with whatever array; channels last is an order, too."""
-    if array.flags.c_contiguous or is_channels_last(array.shape, array.strides):
+def open_type(ttype, array, how=True):
+    """Return the type of a tensor that counts as row-major with whatever array; channels last only if so it says."""
+    if array.flags.c_contiguous or how != "rows" and is_channels_last(array.shape, array.strides):
         return ttype
     return ttype.opened()
 

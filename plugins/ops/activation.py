@@ -318,7 +318,9 @@ def sigmoid_samples(make):
     yield make(2, low=-800, high=800)
 
 
-@unary(promote="same", inplace=False, at=("nn.functional.logsigmoid",), node="LogSigmoidBackward0")
+@unary(
+    promote="same", inplace=False, at=("nn.functional.logsigmoid",), node="LogSigmoidBackward0", any_order="rows"
+)
 def logsigmoid(xp, input):
     """Logarithm of the logistic function, without overflow.
 

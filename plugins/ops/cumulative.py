@@ -31,7 +31,7 @@ def _same_shape(input, *args, dtype=None, **kwargs):
 # ---------------------------------------------------------------- sums
 
 
-@reduction(promote="int64", inplace=True, kinds={"dim": "int"}, autocast={"cuda": "set_dtype"})
+@reduction(promote="int64", inplace=True, any_order="rows", kinds={"dim": "int"}, autocast={"cuda": "set_dtype"})
 def cumsum(xp, input, dim, *, dtype=None):
     """Running sum along `dim`; integers and bool are added up as int64.
 
@@ -128,7 +128,7 @@ def affine_scan_samples(make):
 # ---------------------------------------------------------------- products
 
 
-@reduction(promote="int64", inplace=True, kinds={"dim": "int"}, autocast={"cuda": "set_dtype"})
+@reduction(promote="int64", inplace=True, any_order="rows", kinds={"dim": "int"}, autocast={"cuda": "set_dtype"})
 def cumprod(xp, input, dim, *, dtype=None):
     """Running product along `dim`; integers and bool are multiplied as int64.
 
@@ -200,7 +200,7 @@ def _without_direction(xp, input):
     return xp.where(xp.isnan(input), complex(math.nan, math.nan), input).astype(input.dtype)
 
 
-@reduction(any_order=True, kinds={"dim": "int"})
+@reduction(any_order="rows", kinds={"dim": "int"})
 def logcumsumexp(xp, input, dim):
     """Logarithm of the running sum of exponentials along `dim`, without overflow.
 
@@ -270,7 +270,7 @@ def _at_chosen(F, g, y1, input_shape, dim):
     return g[0] if not len(input_shape) else F.scatter_add(F.zeros_like(g[0]), dim, y1, g[0])
 
 
-@reduction(returns="values indices", kinds={"dim": "int"})
+@reduction(returns="values indices", any_order="rows", kinds={"dim": "int"})
 def cummax(xp, input, dim):
     """Running maximum along `dim`, and where the last one so far stands.
 
@@ -288,7 +288,7 @@ def cummax_cpu(xp, input, dim):
     return _running_extreme(xp, input, dim, xp.maximum, _in_order)
 
 
-@reduction(returns="values indices", kinds={"dim": "int"})
+@reduction(returns="values indices", any_order="rows", kinds={"dim": "int"})
 def cummin(xp, input, dim):
     """Running minimum along `dim`, and where the last one so far stands.
 

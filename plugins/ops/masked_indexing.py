@@ -101,7 +101,7 @@ def refuse_mask(name, mask) -> None:
 
 @elementwise(
     tensors=("input", "mask", "value"), same=("input",), inplace=True, kinds={"value": "tensor|number"},
-    fits=("value",), node={"MaskedFillBackward1": "isinstance(value, Tensor)"},
+    fits=("value",), node={"MaskedFillBackward1": "isinstance(value, Tensor)"}, any_order="rows",
 )  # fmt: skip
 def masked_fill(xp, input, mask, value):
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` is True.

@@ -17,7 +17,7 @@ def refuse_small(name, input):
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
 
 
-@op(inplace=True, like="input", any_order=True)
+@op(inplace=True, like="input", any_order="rows")
 def tril(xp, input, diagonal=0):
     """The lower triangle of each matrix; zeros above `diagonal`.
 
@@ -35,7 +35,7 @@ def tril_vjp(F, g, diagonal):
     return F.tril(g, diagonal)
 
 
-@op(inplace=True, like="input", any_order=True)
+@op(inplace=True, like="input", any_order="rows")
 def triu(xp, input, diagonal=0):
     """The upper triangle of each matrix; zeros below `diagonal`.
 

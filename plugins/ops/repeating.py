@@ -148,7 +148,7 @@ def roll_samples(make):
     yield make.args(make(2, 3), -2, 1)
 
 
-@op(variadic="repeats", at=("Tensor.repeat",), kinds={"repeats": "ints"}, eight_bits=True)
+@op(variadic="repeats", at=("Tensor.repeat",), any_order="rows", kinds={"repeats": "ints"}, eight_bits=True)
 def repeat(xp, input, repeats):
     """`repeats[i]` copies of the tensor along each dimension i.
 

@@ -55,7 +55,7 @@ def _shift(values, axis):
     return values - values.max(axis, None, True) if values.size else values.copy()
 
 
-@op(aliases=("special.softmax",), any_order=True, autocast={"cuda": "set_dtype"})
+@op(aliases=("special.softmax",), any_order="rows", autocast={"cuda": "set_dtype"})
 def softmax(xp, input, dim, dtype=None):
     """Exponentials, divided by their sum along `dim`.
 
@@ -144,7 +144,7 @@ def softmax_samples(make):
     yield make.args(make(2, 3, low=-800, high=800), 0)
 
 
-@op(aliases=("special.log_softmax",), any_order=True, autocast={"cuda": "set_dtype"})
+@op(aliases=("special.log_softmax",), any_order="rows", autocast={"cuda": "set_dtype"})
 def log_softmax(xp, input, dim, dtype=None):
     """The logarithm of `softmax`, computed without loss: input - log(sum(exp(input))).
 

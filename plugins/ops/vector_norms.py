@@ -337,7 +337,7 @@ def renorm(F, input, p, dim, maxnorm):
     kept = axes(dim, input.ndim)
     input = F.clone(input)  # what is kept for the gradient of the norm must outlive `renorm_`
     size = F.linalg_vector_norm(input, p, tuple(d for d in range(input.ndim) if d != kept), True)
-    return input * F.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return F.contiguous(input * F.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0))
 
 
 @renorm.samples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 
 import numpy
@@ -39,7 +40,7 @@ KNOWN = {
         shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
         shifted_chebyshev_polynomial_w"""),
     "the result has the order of the input, as that of other elementwise ops": (STRIDED, """
-        angle logsigmoid masked_fill mvlgamma renorm"""),
+        angle mvlgamma"""),
     "volumes stay channels last, for which PyTorch has no kernel in double precision": (IMAGES, """
         adaptive_max_pool3d_with_indices avg_pool3d lp_pool3d"""),
 }  # fmt: skip
@@ -98,6 +99,44 @@ def differences(name) -> set:
 @pytest.mark.parametrize("name", [name for name in OPS if name not in SKIPPED])
 def test_strides_of_results(name):
     assert differences(name) == next((orders for orders, names in KNOWN.values() if name in names.split()), set())
+
+
+# Calls of functions of one tensor, on a batch of images; and methods whose results are no images, or that are listed.
+CALLS = {
+    "": lambda T, x: (), "1": lambda T, x: (1,), "0": lambda T, x: (0,), "a number": lambda T, x: (0.5,),
+    "itself": lambda T, x: (x,), "a mask": lambda T, x: (x > 0.5, 0.0), "copies": lambda T, x: ((1, 1, 1, 2),),
+    "places": lambda T, x: (1, T.zeros(2, 3, 2, 4, dtype=T.int64)), "two": lambda T, x: (2, 1),
+}  # fmt: skip
+OTHER_IMAGES = """
+add avg_pool3d diff geqrf kron lp_pool3d lu mvlgamma qr resize_as roll rot90 rrelu sub svd
+""".split()
+
+
+def is_image(library, tensor):
+    return tensor.ndim > 3 and tensor.layout is library.strided and tensor.numel()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("where", ["Tensor", "nn.functional"])
+def test_results_of_images_that_are_channels_last(where):
+    rooms = [functools.reduce(getattr, where.split("."), library) for library in (torch, plugrad)]
+    wrong = []
+    for name in sorted({*dir(rooms[0])} & {*dir(rooms[1])} - {*OTHER_IMAGES}):
+        if name.startswith("_") or name.endswith("_") or name == "new_empty":
+            continue
+        for label, given in CALLS.items():
+            seen = []
+            for library, room in zip((torch, plugrad), rooms):
+                x = (library.arange(48.0).reshape(2, 3, 2, 4) / 50 + 0.01).to(memory_format=library.channels_last)
+                try:
+                    found = getattr(room, name)(x, *given(library, x))
+                except Exception:
+                    break
+                found = found if isinstance(found, (tuple, list)) else (found,)
+                seen.append([y.stride() for y in found if isinstance(y, library.Tensor) and is_image(library, y)])
+            if len(seen) == 2 and seen[0] != seen[1]:
+                wrong.append((name, label, *seen))
+    assert not wrong
 
 
 def test_lists_name_ops():
