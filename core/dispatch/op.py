@@ -60,7 +60,7 @@ class FastKernels(dict):
 
 
 class FastWrites(FastKernels):
-    """For each tensor type whether the fast path of an in-place form serves it: True or None."""
+    """For each tensor type whether the fast path of an in-place form serves it; True where NumPy locks what overlaps."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class FastWrites(FastKernels):
         served = _served(op, ttype, op.write_function is None) and not ttype.symbolic
         if op.write_function is None:  # written by an array function
             served = served and (op.fast_kernel(ttype) is not None or op.plan.in_place().takes_integers(ttype))
-        self[ttype] = answer = True if served else None
+        self[ttype] = answer = (hasattr(ttype.array_type, "setflags") or "unlocked") if served else None
         return answer
 
 

@@ -42,13 +42,17 @@ def cumsum(xp, input, dim, *, dtype=None):
     return _running("cumsum", xp, input, dim, dtype)
 
 
+_WIDER = {"float32": "float64", "float16": "float32", "bfloat16": "float32"}
+
+
 def _running(name, xp, input, dim, dtype):
-    """Running sums or products, of float32 computed in float64: the error of every step would stay."""
+    """Running sums or products, of floats computed in the next wider ones: the error of every step would stay."""
     function = getattr(xp, name)
     if dtype is not None and input.dtype == "bool" and input.ndim and input.size:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool': leave out dtype=, and add up as int64")
-    if input.dtype == "float32":
-        return cast(function(input, axis=dim, dtype="float64").astype("float32"), dtype)
+    wide = _WIDER.get(str(input.dtype))
+    if wide is not None:
+        return cast(function(input.astype(wide), axis=dim).astype(input.dtype), dtype)
     return cast(function(input, axis=dim), dtype)
 
 

@@ -14,7 +14,7 @@ from plugrad.errors import warn
 # Ops that PyTorch lets write there, and whether it warns of it.
 _ALLOWED = {
     "masked_fill": True, "index_fill": True, "index_put": True, "setitem": True,
-    "fill_diagonal": False, "tril": False, "triu": False, "nan_to_num": False,
+    "fill": False, "zero": False, "fill_diagonal": False, "tril": False, "triu": False, "nan_to_num": False,
 }  # fmt: skip
 _REFUSAL = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "

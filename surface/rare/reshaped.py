@@ -26,6 +26,8 @@ def unlock(array) -> None:
     Raises RuntimeError for memory that another library holds read-only.
     """
     refuse_copy(array)
+    if getattr(array.flags, "writeable", True):  # of a device where nothing is locked
+        return
     locked = [array]
     while isinstance(locked[-1].base, type(array)) and not locked[-1].base.flags.writeable:
         locked.append(locked[-1].base)

@@ -358,3 +358,42 @@ def test_a_type_that_an_op_takes_nowhere_is_refused_in_its_words(cuda):
                 getattr(torch, name)(torch.ones(2, dtype=torch.complex64, device=device))
             told.append((type(caught.value), str(caught.value)))
         assert told[0] == told[1]
+
+
+@pytest.mark.filterwarnings("ignore:plugrad. Use of")
+def test_writes_into_memory_that_overlaps_itself_are_refused_as_on_the_cpu():
+    """NumPy locks what is expanded, and CuPy can't: an addition in place would be done once for each element."""
+    writes = {
+        "add": lambda x: x.add_(1), "augmented": lambda x: x.__iadd__(1), "mul": lambda x: x.mul_(x),
+        "relu": lambda x: x.relu_(), "exp": lambda x: x.exp_(), "copy": lambda x: x.copy_(torch.ones_like(x)),
+        "fill": lambda x: x.fill_(2), "zero": lambda x: x.zero_(), "clamp": lambda x: x.clamp_(0, 1),
+        "item": lambda x: x.__setitem__(0, 5.0), "all": lambda x: x.__setitem__(..., 5.0),
+        "mask": lambda x: x.masked_fill_(x >= 0, -1), "index": lambda x: x.__setitem__(x >= 0, -1.0),
+        "index_fill": lambda x: x.index_fill_(0, torch.tensor([0], device=x.device), 3.0),
+        "out": lambda x: torch.add(x, 1, out=x), "lerp": lambda x: x.lerp_(x, 0.5), "sub": lambda x: x.sub_(x),
+    }  # fmt: skip
+    for cls in (torch.Tensor, type("Marked", (torch.Tensor,), {})):
+        for name, write in writes.items():
+
+            def program(device, write=write, cls=cls):
+                x = torch.tensor([1.0, 2.0, 0.5], device=device).as_subclass(cls).expand(2, 3)
+                try:
+                    write(x)
+                except RuntimeError as error:
+                    return [str(error), *x.tolist()]
+                return x.tolist()
+
+            assert both(program), name
+
+
+def test_gradients_of_running_sums_in_halves():
+    def program(device):
+        found = []
+        for dtype in (torch.float16, torch.bfloat16):
+            x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device, dtype=dtype, requires_grad=True)
+            y = x.cumsum(0).cumprod(1)
+            y.sum().backward()
+            found += [y.tolist(), x.grad.tolist()]
+        return found
+
+    both(program)
