@@ -149,13 +149,16 @@ def lu_packed(xp, array, pivot=True):
     return lu.reshape(array.shape), pivots.reshape((*batch, k))
 
 
-def nan_spread(xp, A, result):
-    """Return `result`, of as many matrices as A after broadcasting: NaN throughout wherever the one in A holds a NaN.
+def nan_spread(xp, A, function):
+    """Return what a function gives for matrices: NaN throughout wherever the one in A holds a NaN.
 
-    That is what elimination comes to, though LAPACK's routines may lose a NaN on the way.
+    That is what elimination comes to, though LAPACK's routines may lose a NaN on the way, and cuSOLVER's refuse it.
     """
     broken = xp.isnan(A).any(axis=(-2, -1))
-    return xp.where(broken[..., None, None], result.dtype.type(math.nan), result) if broken.any() else result
+    if not broken.any():
+        return function(A)
+    result = function(xp.where(broken[..., None, None], xp.eye(A.shape[-1], dtype=A.dtype), A))
+    return xp.where(broken[..., None, None], result.dtype.type(math.nan), result)
 
 
 def _eliminate(xp, lu, pivots, pivot) -> None:

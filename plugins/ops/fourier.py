@@ -14,7 +14,7 @@ import numpy
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op, write_out
 
-from ._checks import dtype_word, ints
+from ._checks import dtype_word, ints, refuse
 
 _COMPLEX = {"f": "complex64", "d": "complex128"}  # by the character of the dtype
 _REAL = {"F": "float32", "D": "float64"}
@@ -81,6 +81,7 @@ def fft_r2c(xp, input, dims, scale, double=False):
 
     It is cut along the last of `dims`. With `double` those that have a conjugate twin count twice.
     """
+    refuse("c", "fft_r2c", input)
     result = xp.fft.rfft(input, axis=dims[0]) if len(dims) == 1 else xp.fft.rfftn(input, axes=dims)
     result = _scaled(xp, result, scale, _COMPLEX[input.dtype.char])
     if double:

@@ -6,7 +6,7 @@ import itertools
 import math
 
 import plugrad
-from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, op, scipy_of, write_out
+from plugrad.extend import Op, broadcast_shapes, collect, composite, hookimpl, is_half, op, scipy_of, write_out
 
 from ._linalg import (
     Described,
@@ -31,12 +31,11 @@ def _inverse(xp, A):
     """Inverses, and for each singular matrix the number of its zero pivot; the inverse is then NaN."""
     info = xp.zeros(A.shape[:-2], "int32")
     try:
-        return nan_spread(xp, A, xp.linalg.inv(A)), info
+        return nan_spread(xp, A, xp.linalg.inv), info
     except xp.linalg.LinAlgError:
         info = zero_pivots(xp, A)
         singular = (info > 0)[..., None, None]
-        inverse = xp.linalg.inv(xp.where(singular, xp.eye(A.shape[-1], dtype=A.dtype), A))
-        return nan_spread(xp, A, xp.where(singular, A.dtype.type(math.nan), inverse)), info
+        return nan_spread(xp, xp.where(singular, A.dtype.type(math.nan), A), xp.linalg.inv), info
 
 
 def singular_error(name, info):
@@ -148,7 +147,7 @@ def solve_matrices(xp, A, B):
         shape = broadcast_shapes(A.shape[:-2], B.shape[:-2])
         A, B = (xp.broadcast_to(part, shape + part.shape[-2:]) for part in (A, B))
     try:
-        return nan_spread(xp, A, xp.linalg.solve(A, B))
+        return nan_spread(xp, A, lambda A: xp.linalg.solve(A, B))
     except xp.linalg.LinAlgError:
         batch, _ = first_failure(zero_pivots(xp, A))
         raise LinAlgError(
@@ -311,17 +310,19 @@ def linalg_tensorinv_samples(make):
 @op(at=(), node="LinalgSolveTriangularBackward0")
 def triangular_matrices(xp, A, B, upper, unitriangular):
     """The X of A X = B for triangular A, of which only one triangle is read."""
-    batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    dtype, batch = A.dtype, broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    if is_half(dtype):
+        A, B = A.astype("float32"), B.astype("float32")
     A, X = xp.broadcast_to(A, batch + A.shape[-2:]), xp.broadcast_to(B, batch + B.shape[-2:]).copy()
     if X.size and lapack_pays(A):
         solve = scipy_of(xp, "linalg").solve_triangular
         try:
             for place in itertools.product(*map(range, batch)):
                 X[place] = solve(A[place], X[place], lower=not upper, unit_diagonal=unitriangular, check_finite=False)
-            return X
+            return X.astype(dtype, copy=False)
         except xp.linalg.LinAlgError:  # a zero on the diagonal: substitution gives the infinities that PyTorch gives
             X[...] = B
-    return _substitute(xp, A, X, upper, unitriangular)
+    return _substitute(xp, A, X, upper, unitriangular).astype(dtype, copy=False)
 
 
 def _substitute(xp, A, X, upper, unitriangular):

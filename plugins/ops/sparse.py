@@ -15,6 +15,8 @@ def sparse_product(xp, values, dense, rows, columns, size):
     dtype = values.dtype
     if is_half(dtype):
         values, dense = values.astype("float32"), dense.astype("float32")
+    if xp.__name__ != "numpy" and dtype.kind in "iu":
+        raise NotImplementedError("sparse matrices of integers are in SciPy only")
     matrix = scipy_of(xp, "sparse").csr_matrix((values, (rows, columns)), shape=(size, dense.shape[0]))
     result = xp.asarray(matrix @ dense)
     return result if result.dtype == dtype else result.astype(dtype)

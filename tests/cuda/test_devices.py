@@ -1,6 +1,7 @@
 """Several devices, streams and events, memory, pinned memory: `plugrad.cuda` on a device."""
 
 import copy
+import os
 import subprocess
 import sys
 import threading
@@ -287,7 +288,8 @@ def test_pinned_memory():
 def test_why_there_is_no_device():
     """Without the stand-in, in another process."""
     program = "import plugrad as t; print(t.cuda.device_count(), t.cuda.is_available()); t.ones(1, device='cuda')"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"PATH": "/usr/bin"})
+    plain = {"PATH": "/usr/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=plain)
     if registry.backend("cuda").available() is None and told.returncode == 0:
         pytest.skip("there is a GPU")
     assert told.stdout == "0 False\n" and "device 'cuda' can't be used here: CuPy" in told.stderr

@@ -35,7 +35,7 @@ def test_singular_values(shape, dtype):
 
     def whole(A):
         U, S, Vh = torch.linalg.svd(A, full_matrices=False)
-        return (U * S) @ Vh, S, (U * S.sin()) @ Vh
+        return (U * S[..., None, :]) @ Vh, S, (U * S[..., None, :].sin()) @ Vh
 
     both(whole, torch.randn(*shape, dtype=dtype))
 
