@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 from plugrad.extend import Optimizer, collect, hookimpl, load_inline, native
@@ -83,19 +84,29 @@ class Adam(Optimizer):
         p -= t
 
 
-def _in_one_pass(call, xp, p, g, state, group):
-    if group["amsgrad"]:
-        return NotImplemented
-    beta1, beta2 = group["betas"]
+def _numbers(state, group):
     penalty = group["weight_decay"]
     decay, l2 = (group["lr"] * penalty, 0.0) if group["decoupled_weight_decay"] else (0.0, penalty)
-    m, v = state["exp_avg"], state["exp_avg_sq"]
-    return call(p, g, m, v, beta1, beta2, state["rate"], state["eps"], 1 - decay, l2)
+    return *group["betas"], state["rate"], state["eps"], 1 - decay, l2
 
 
-Adam.kernel("cpu")(native("adam", lists=True)(_in_one_pass))
-_on_cuda = load_inline(cuda=pathlib.Path(__file__).with_suffix(".cu"), name="adam", arrays=4, numbers=6)
-Adam.kernel("cuda")(native(_on_cuda)(_in_one_pass))
+@Adam.kernel("cpu")
+@native("adam", lists=True)
+def adam_in_c(call, xp, p, g, state, group):
+    if group["amsgrad"]:
+        return NotImplemented
+    return call(p, g, state["exp_avg"], state["exp_avg_sq"], *_numbers(state, group))
+
+
+_load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="list")
+
+
+@Adam.kernel("cuda")
+@native(_load(name="adam", arrays=5, numbers=8), lists=True, signed=True)
+def adam_on_cuda(call, xp, p, g, state, group):
+    sign, amsgrad = -1 if group["maximize"] else 1, bool(group["amsgrad"])
+    most = state["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]
+    return call(p, g, state["exp_avg"], state["exp_avg_sq"], most, *_numbers(state, group), sign, amsgrad)
 
 
 @hookimpl

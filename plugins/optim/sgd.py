@@ -99,11 +99,15 @@ def _shares(state, group):
     return kept, share, momentum if group["nesterov"] else 0.0
 
 
+_on_cuda = load_inline(cuda=pathlib.Path(__file__).with_suffix(".cu"), name="sgd", arrays=3, numbers=7, per="list")
+
+
 @SGD.kernel("cuda")
-@native(load_inline(cuda=pathlib.Path(__file__).with_suffix(".cu"), name="sgd", arrays=3, numbers=6))
+@native(_on_cuda, lists=True, signed=True)
 def sgd_on_cuda(call, xp, p, g, state, group):
-    buffer = state["momentum_buffer"] if group["momentum"] else p
-    return call(p, g, buffer, group["lr"], group["weight_decay"], *_shares(state, group), bool(group["momentum"]))
+    buffer, sign = state["momentum_buffer"] if group["momentum"] else p, -1 if group["maximize"] else 1
+    shares = _shares(state, group)
+    return call(p, g, buffer, group["lr"], group["weight_decay"], *shares, bool(group["momentum"]), sign)
 
 
 @hookimpl

@@ -164,7 +164,7 @@ class _Round:
 
     def updated(self, function, g, arrays):
         xp, options, state = self.xp, self.options, self.state
-        if options.get("maximize"):
+        if options.get("maximize") and not getattr(function, "signed", False):
             g = xp.negative(g, self.optimizer.scratch(xp, g, "negated"))
         if len(arrays) > 1:
             state.update(zip(self.names, arrays[1:], strict=True))
@@ -173,7 +173,8 @@ class _Round:
     @property
     def takes_lists(self):
         """Whether one call of the kernel updates several parameters."""
-        return getattr(self.kernel, "lists", False) and not self.options.get("maximize")
+        kernel = self.kernel
+        return getattr(kernel, "lists", False) and (kernel.signed or not self.options.get("maximize"))
 
     def listed(self, jobs):
         """Update parameters by calls of a kernel that takes lists, and what it does not serve one by one."""

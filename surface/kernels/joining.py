@@ -28,7 +28,7 @@ def is_native(function) -> bool:
     return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
 
 
-def native(name, otherwise=None, plain=False, lists=False):
+def native(name, otherwise=None, plain=False, lists=False, signed=False):
     """Make a kernel of a function in C and of one in Python that calls it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
@@ -42,6 +42,8 @@ def native(name, otherwise=None, plain=False, lists=False):
 
     `lists`: what is decorated may get lists in the place of arrays, and returns what the C function does: how many of
     these calls, one with each list's first array and so on, it served. So a step of an optimizer is one call.
+
+    `signed`: an optimizer's kernel looks at `maximize` itself; others get gradients that are negated.
     """
 
     def join(adapter):
@@ -55,7 +57,7 @@ def native(name, otherwise=None, plain=False, lists=False):
             other = otherwise.kernels.get("cpu") if is_native(call) else None
             kernel = _with_fallback(adapter, call, other or otherwise.kernels["*"])
         kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
-        kernel.lists = lists
+        kernel.lists, kernel.signed = lists, signed
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)
         return kernel

@@ -33,6 +33,29 @@ template <typename T, typename Map> __device__ void pg_map(long long size, const
     pg_map(size, x, x, y, [f](T a, T) { return f(a); });
 }
 
+/* Lists of arrays, in kernels that have parts of PG_EACH elements of each for a block. `first`: an array's first block. */
+#define PG_EACH 1024
+template <typename T, int COUNT> struct pg_lists {
+    long long count;
+    struct {
+        T *at[COUNT];
+        long long size, first;
+    } one[480 / (COUNT + 2)];
+
+    /* Call f(arrays, i) for each element i of the thread; arrays[0] is that of the first list. */
+    template <typename Body> __device__ void each(Body f) const {
+        int low = 0, high = (int)count;
+        while (high - low > 1) {
+            const int middle = (low + high) / 2;
+            if (one[middle].first <= blockIdx.x) low = middle;
+            else high = middle;
+        }
+        const long long begin = (blockIdx.x - one[low].first) * PG_EACH;
+        const long long end = begin + PG_EACH < one[low].size ? begin + PG_EACH : one[low].size;
+        for (long long i = begin + threadIdx.x; i < end; i += PG_THREADS) f(one[low].at, i);
+    }
+};
+
 template <typename T> struct pg_add {
     __device__ T operator()(T a, T b) const { return a + b; }
 };

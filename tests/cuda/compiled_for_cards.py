@@ -20,7 +20,7 @@ import tempfile
 
 from plugrad import plugins
 from plugrad.catalog.rows import load_everything
-from plugrad.kernels.inline import THREADS, TYPES, WARP, CudaFunction, cuda_text
+from plugrad.kernels.cuda import THREADS, TYPES, WARP, CudaFunction, cuda_text
 
 CARDS = {"75": "Turing", "80": "Ampere", "90": "Hopper", "120": "Blackwell"}
 VERSION = "12.9.86"

@@ -10,7 +10,7 @@ import pytest
 import plugrad
 from plugrad import registry
 from plugrad.backends import following
-from plugrad.kernels.inline import CudaFunction
+from plugrad.kernels.cuda import CudaFunction
 
 if os.environ.get("CUPY_ON_CPU"):
     import cupy_on_cpu
