@@ -1,13 +1,12 @@
-"""CuPy as kernels get it: with a base under every view, checks of values that do not wait, products of halves."""
+"""CuPy as kernels get it: with a base under every view, checks of values that do not wait, products by cuBLAS."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import types
-from functools import partial
 
-from ._cublas import product_of_halves
+from ._cublas import Products
 
 
 class ArrayModule(types.ModuleType):
@@ -79,12 +78,12 @@ LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
 def kernels_module(cupy, faults):
     """Return CuPy with these functions, beside or in the place of its own."""
     tricks = ArrayModule(cupy.lib.stride_tricks, as_strided=as_strided)
-    lib = ArrayModule(cupy.lib, stride_tricks=tricks)
+    lib, products = ArrayModule(cupy.lib, stride_tricks=tricks), Products(cupy)
     errstate = importlib.import_module("cupyx").errstate
     linalg = ArrayModule(cupy.linalg, **{name: raising(errstate, getattr(cupy.linalg, name)) for name in REFUSING})
     return ArrayModule(
         cupy, lib=lib, linalg=linalg, refuse_outside=faults.outside, refuse_where=faults.where,
-        product_of_halves=partial(product_of_halves, cupy),
+        matmul=products.matmul, gemm=products.gemm,
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
     )  # fmt: skip

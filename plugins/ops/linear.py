@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, multilinear, native, op
+import pathlib
+
+from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, load_inline, multilinear, native, op
 
 from .matmul import product_in_c
 
@@ -86,6 +88,29 @@ def _rows(shape):
     for n in shape[:-1]:
         rows *= n
     return rows
+
+
+_spread = load_inline(
+    cuda=pathlib.Path(__file__).with_suffix(".cu"), name="spread", arrays=2, numbers=1, per="block",
+    types=("float32", "float64", "float16", "bfloat16"),
+)  # fmt: skip
+
+
+@linear.kernel("cuda")
+@native(_spread, otherwise=linear)
+def linear_on_cuda(call, xp, input, weight, bias=None):
+    """The product is added to rows that are the bias, in one call of cuBLAS, and rounded once."""
+    if weight.ndim != 2 or input.ndim < 2:
+        return NotImplemented
+    if bias is None:
+        return xp.gemm(input, weight, None, True)
+    columns, dtype = len(weight), input.dtype
+    if bias.shape != (columns,) or bias.dtype != dtype:
+        return NotImplemented
+    result = xp.ndarray((*input.shape[:-1], columns), dtype)
+    if result.size and call(result, bias, columns, blocks=-(-result.size // 1024)) is NotImplemented:
+        return NotImplemented
+    return xp.gemm(input, weight, result, True, True)
 
 
 @linear.meta

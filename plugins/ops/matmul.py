@@ -77,7 +77,7 @@ def product(xp, input, other):
     if dtype.char in _IN_FLOAT32:
         refuse(BOOL, "addmm_impl_cpu_", input)
         if xp.__name__ == "cupy" and dtype.char != "?" and min(input.ndim, other.ndim) > 1:
-            result = xp.product_of_halves(input, other)
+            result = xp.gemm(input, other)
             if result is not NotImplemented:
                 return result
         return product(xp, input.astype("float32"), other.astype("float32")).astype(dtype)
@@ -89,6 +89,15 @@ def product(xp, input, other):
         return xp.matmul(input, other)
     except ValueError as error:
         raise _sizes_error(input.shape, other.shape) or error from None
+
+
+def product_on_cuda(xp, input, other):
+    """`product` by one call of cuBLAS, where it serves that."""
+    if input.ndim > 1 < other.ndim:
+        result = xp.gemm(input, other)
+        if result is not NotImplemented:
+            return result
+    return product(xp, input, other)
 
 
 _LARGE = 1 << 12  # multiplications from which a product in C repays the way to it
@@ -142,6 +151,9 @@ def matmul(xp, input, other):
 @native("product_2d", otherwise=matmul)
 def matmul_in_c(call, xp, input, other):
     return product_in_c(call, xp, input, other) if other.ndim == 2 <= input.ndim else NotImplemented
+
+
+matmul.kernel("cuda")(product_on_cuda)
 
 
 @matmul.meta
@@ -254,6 +266,11 @@ def mm_in_c(call, xp, input, mat2):
     return product_in_c(call, xp, input, mat2) if mat2.ndim == 2 == input.ndim else NotImplemented
 
 
+@mm.kernel("cuda")
+def mm_on_cuda(xp, input, mat2):
+    return product_on_cuda(xp, input, mat2) if mat2.ndim == 2 == input.ndim else mm.kernels["*"](xp, input, mat2)
+
+
 @mm.meta
 def mm_meta(input, mat2):
     check_matrix("self", input)
@@ -309,6 +326,13 @@ def bmm(xp, input, mat2):
     if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
         check_batches(input, mat2)
     return product(xp, input, mat2)
+
+
+@bmm.kernel("cuda")
+def bmm_on_cuda(xp, input, mat2):
+    if input.ndim == 3 == mat2.ndim and input.shape[0] == mat2.shape[0]:
+        return product_on_cuda(xp, input, mat2)
+    return bmm.kernels["*"](xp, input, mat2)
 
 
 @bmm.meta

@@ -27,7 +27,7 @@ ROOM = 480  # words of 8 bytes of a list's table, PG_ROOM: CUDA takes 512 of all
 INT64 = numpy.dtype("int64")
 TYPES = {
     "float32": "float", "float64": "double", "int32": "int", "int64": "long long", "uint8": "unsigned char",
-    "bool": "bool",
+    "bool": "bool", "float16": "pg_half", "bfloat16": "pg_bfloat16",
 }  # fmt: skip
 NAMES = ("launched", "checked")
 PER = ("element", "pack", "row", "block", "list")

@@ -6,6 +6,47 @@
 #define PG_THREADS 256
 #endif
 
+/* Half precision: kept in two bytes, computed in float, to which and from which it converts by itself. */
+struct pg_half {
+    unsigned short bits;
+    pg_half() = default;
+    __device__ pg_half(float value) {
+#ifdef __CUDA_ARCH__
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
+        const _Float16 half = (_Float16)value;
+        memcpy(&bits, &half, 2);
+#endif
+    }
+    __device__ operator float() const {
+#ifdef __CUDA_ARCH__
+        float value;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+        return value;
+#else
+        _Float16 half;
+        memcpy(&half, &bits, 2);
+        return half;
+#endif
+    }
+};
+
+struct pg_bfloat16 {
+    unsigned short bits;
+    pg_bfloat16() = default;
+    __device__ pg_bfloat16(float value) {
+        const unsigned whole = __float_as_uint(value);
+        bits = value != value ? 0x7fc0 : (unsigned short)((whole + 0x7fff + (whole >> 16 & 1)) >> 16);
+    }
+    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};
+
+/* The type that elements of type T are computed in: pg_real<T>. */
+template <typename T> struct pg_computed { typedef T type; };
+template <> struct pg_computed<pg_half> { typedef float type; };
+template <> struct pg_computed<pg_bfloat16> { typedef float type; };
+template <typename T> using pg_real = typename pg_computed<T>::type;
+
 /* The thread's element, in kernels that have one for each. */
 #define PG_ELEMENT ((long long)blockIdx.x * blockDim.x + threadIdx.x)
 

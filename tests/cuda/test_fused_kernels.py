@@ -344,7 +344,7 @@ def test_recurrent_layers_of_half_precision(layer, launched):
     torch.testing.assert_close(half.cpu().float(), exact.detach(), rtol=0, atol=5e-3)
     assert half.dtype is torch.float16 and all(p.grad.dtype is torch.float16 for p in made.parameters())
     name = layer.removesuffix("Cell").lower()
-    assert {*launched} == {f"{name}_step", f"{name}_step_grad"}
+    assert {*launched} - {"spread"} == {f"{name}_step", f"{name}_step_grad"}
 
 
 def test_an_lstm_with_projections(launched):
