@@ -119,9 +119,10 @@ class Products:
         if found is None:
             runtime, name = self.cupy.cuda.runtime, "32F" if dtype.itemsize < 8 else "64F"
             kind = getattr(runtime, f"CUDA_R_{_TYPES[dtype.name]}")
-            # What is computed in hipBLAS calls by its type.
-            computed = getattr(*(runtime, f"CUDA_R_{name}") if runtime.is_hip else (self.library, f"CUBLAS_COMPUTE_{name}"))
-            found = self.kinds[dtype] = kind, computed
+            if runtime.is_hip:  # hipBLAS calls what it computes in by its type
+                found = self.kinds[dtype] = kind, getattr(runtime, f"CUDA_R_{name}")
+            else:
+                found = self.kinds[dtype] = kind, getattr(self.library, f"CUBLAS_COMPUTE_{name}")
         return found
 
 
@@ -131,13 +132,7 @@ def _step(shape, strides, batch):
         return 0
     if shape != batch:
         return None
-    step = None
-    for n, stride in zip(reversed(shape), reversed(strides)):
-        if n == 1:
-            continue
-        if step is None:
-            step = stride
-        elif stride != whole:
-            return None
-        whole = stride * n
-    return step
+    along = [(n, stride) for n, stride in zip(shape, strides) if n > 1]
+    if any([stride != n * step for (_, stride), (n, step) in zip(along, along[1:])]):
+        return None
+    return along[-1][1]

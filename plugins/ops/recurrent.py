@@ -10,6 +10,14 @@ from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, 
 
 _SINGLE = plugrad.float32.numpy
 _on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="block", numbers=1)
+_whole = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("recurrent_sequences.cu"), per="block")
+_lstm_steps = _whole(name="lstm_steps", arrays=6, numbers=3)
+_lstm_steps_grad = _whole(name="lstm_steps_grad", arrays=10, numbers=3)
+_gru_steps = _whole(name="gru_steps", arrays=5, numbers=3)
+_gru_steps_grad = _whole(name="gru_steps_grad", arrays=9, numbers=2)
+_rnn_steps = _whole(name="rnn_steps", arrays=4, numbers=3)
+_rnn_steps_grad = _whole(name="rnn_steps_grad", arrays=5, numbers=3)
+UNITS = 128  # as in recurrent_sequences.cu: up to here one launch is a whole sequence, and needs no cuBLAS
 
 
 def _slopes(xp, n, dtype):
@@ -112,9 +120,30 @@ def _launch(call, state, *arrays):
     return call(state, *arrays, state.shape[-1], blocks=-(-state.size // 256))
 
 
-def _states(xp, hidden, outputs):
-    """Return the state before each step."""
-    return hidden[None] if len(outputs) == 1 else xp.concatenate([hidden[None], outputs[:-1]])
+def _products(xp, hidden, outputs, weight):
+    """Return the products of the state before each step with a weight, whose columns they have."""
+    steps, columns = len(outputs), weight.shape[1]
+    products = xp.empty((steps, *hidden.shape[:-1], columns), weight.dtype)
+    xp.matmul(hidden.reshape(-1, len(weight)), weight, out=products[0].reshape(-1, columns))
+    if steps > 1:
+        xp.matmul(outputs[:-1].reshape(-1, len(weight)), weight, out=products[1:].reshape(-1, columns))
+    return products
+
+
+def _to_weight(xp, hidden, outputs, to_products):
+    """Return the gradient of a weight from that of all its products with the state."""
+    rows, columns = hidden.shape[-1], to_products.shape[-1]
+    result = xp.matmul(hidden.reshape(-1, rows).T, to_products[0].reshape(-1, columns))
+    if len(outputs) > 1:
+        later = outputs[:-1].reshape(-1, rows).T, to_products[1:].reshape(-1, columns)
+        if xp.gemm(*later, result, added=True) is NotImplemented:
+            result += xp.matmul(*later)
+    return result
+
+
+def _earlier(state, after, t):
+    """Return the state before step `t`."""
+    return after[t - 1] if t else state
 
 
 def _in_order(xp, *arrays):
@@ -125,33 +154,47 @@ def _in_order(xp, *arrays):
 @lstm_sequence.kernel("cuda")
 @native(_on_cuda(name="lstm_step", arrays=5), otherwise=lstm_sequence)
 def lstm_on_cuda(call, xp, gates, hidden, cell, weight):
-    dtype = cell.dtype
+    dtype, (rows, columns), steps = cell.dtype, weight.shape, len(gates)
     gates, hidden, cell, weight = _in_order(xp, gates, hidden, cell, weight)
-    outputs = xp.empty((len(gates), *cell.shape), cell.dtype)
+    outputs = xp.empty((steps, *cell.shape), cell.dtype)
     cells = xp.empty_like(outputs)
-    for share, output, after in zip(gates, outputs, cells):
-        if _launch(call, cell, share, xp.matmul(hidden, weight), output, after) is NotImplemented:
-            return NotImplemented
-        hidden, cell = output, after
+    if max(rows, columns // 4) <= UNITS and cell.size:
+        numbers = steps, columns // 4, rows
+        done = _lstm_steps(gates, hidden, cell, weight, outputs, cells, *numbers, blocks=cell.size * 4 // columns)
+        if done is NotImplemented:
+            return done
+    else:
+        for share, output, after in zip(gates, outputs, cells):
+            if _launch(call, cell, share, xp.matmul(hidden, weight), output, after) is NotImplemented:
+                return NotImplemented
+            hidden, cell = output, after
     return outputs.astype(dtype, copy=False), cells.astype(dtype, copy=False)
 
 
 @lstm_sequence.vjp_kernel("cuda", "gates", "hidden", "cell", "weight")
 @native(_on_cuda(name="lstm_step_grad", arrays=8))
 def lstm_grad_on_cuda(call, xp, grads, y, gates, hidden, cell, weight):
-    values, dtype = _in_order(xp, *grads, *y, gates, hidden, cell, weight), cell.dtype
-    to_outputs, to_cells, outputs, cells, gates, hidden, cell, weight = values
-    before, earlier = _states(xp, hidden, outputs), _states(xp, cell, cells)
-    sums = xp.matmul(before, weight)
-    sums += gates
-    to_sums, to_cell, to_hidden = xp.empty_like(sums), xp.zeros_like(cell), xp.zeros_like(cell)
-    for t in range(len(gates) - 1, -1, -1):
-        arrays = cells[t], sums[t], to_outputs[t], to_cells[t], to_hidden, to_cell, to_sums[t]
-        if _launch(call, earlier[t], *arrays) is NotImplemented:
-            return NotImplemented
-        to_hidden = xp.matmul(to_sums[t], weight.T)
-    rows = before.reshape(-1, len(weight))
-    results = to_sums, to_hidden, to_cell, xp.matmul(rows.T, to_sums.reshape(rows.shape[0], -1))
+    (rows, columns), steps, dtype = weight.shape, len(gates), cell.dtype
+    if not cell.size or not rows:
+        return NotImplemented
+    turned, *values = _in_order(xp, weight.T, *grads, *y, gates, hidden, cell)
+    to_outputs, to_cells, outputs, cells, gates, hidden, cell = values
+    products = _products(xp, hidden, outputs, turned.T)
+    to_sums, to_cell, to_hidden = xp.empty_like(gates), xp.empty_like(cell), xp.empty_like(hidden)
+    if max(rows, columns // 4) <= UNITS:
+        arrays = to_outputs, to_cells, gates, products, cell, cells, turned, to_sums, to_hidden, to_cell
+        done = _lstm_steps_grad(*arrays, steps, columns // 4, rows, blocks=cell.size * 4 // columns)
+        if done is NotImplemented:
+            return done
+    else:
+        products += gates
+        to_cell, to_hidden = xp.zeros_like(cell), xp.zeros_like(cell)
+        for t in range(steps - 1, -1, -1):
+            arrays = cells[t], products[t], to_outputs[t], to_cells[t], to_hidden, to_cell, to_sums[t]
+            if _launch(call, _earlier(cell, cells, t), *arrays) is NotImplemented:
+                return NotImplemented
+            to_hidden = xp.matmul(to_sums[t], turned)
+    results = to_sums, to_hidden, to_cell, _to_weight(xp, hidden, outputs, to_sums)
     return [result.astype(dtype, copy=False) for result in results]
 
 
@@ -251,40 +294,50 @@ def gru_grad_in_c(call, xp, grad, y, gates, hidden, weight, bias):
 @gru_sequence.kernel("cuda")
 @native(_on_cuda(name="gru_step", arrays=4), otherwise=gru_sequence)
 def gru_on_cuda(call, xp, gates, hidden, weight, bias):
-    dtype = hidden.dtype
-    gates, hidden, weight = _in_order(xp, gates, hidden, weight)
-    outputs = xp.empty((len(gates), *hidden.shape), hidden.dtype)
-    for share, output in zip(gates, outputs):
-        if _launch(call, hidden, share, _product(xp, hidden, weight, bias), output) is NotImplemented:
+    dtype, steps, (units, columns) = hidden.dtype, len(gates), weight.shape
+    gates, hidden, weight, bias = _in_order(xp, gates, hidden, weight, weight if bias is None else bias)
+    outputs = xp.empty((steps, *hidden.shape), hidden.dtype)
+    biased = bias.shape == (columns,)
+    if units <= UNITS and hidden.size:
+        arrays = gates, hidden, weight, bias, outputs
+        if _gru_steps(*arrays, steps, units, biased, blocks=hidden.size // units) is NotImplemented:
             return NotImplemented
-        hidden = output
+    else:
+        for share, output in zip(gates, outputs):
+            products = xp.matmul(hidden, weight)
+            if biased:
+                products += bias
+            if _launch(call, hidden, share, products, output) is NotImplemented:
+                return NotImplemented
+            hidden = output
     return outputs.astype(dtype, copy=False)
-
-
-def _product(xp, states, weight, bias):
-    product = xp.matmul(states, weight)
-    if bias is not None:
-        product += bias
-    return product
 
 
 @gru_sequence.vjp_kernel("cuda", "gates", "hidden", "weight", "bias")
 @native(_on_cuda(name="gru_step_grad", arrays=8))
 def gru_grad_on_cuda(call, xp, grad, y, gates, hidden, weight, bias):
-    dtype = hidden.dtype
-    grad, outputs, gates, hidden, weight = _in_order(xp, grad, y, gates, hidden, weight)
-    before = _states(xp, hidden, outputs)
-    products = _product(xp, before, weight, bias)
-    to_gates, to_products = xp.empty_like(products), xp.empty_like(products)
-    to_hidden, by_product = xp.zeros_like(hidden), xp.zeros_like(hidden)
-    for t in range(len(gates) - 1, -1, -1):
-        arrays = gates[t], products[t], grad[t], by_product, to_hidden, to_gates[t], to_products[t]
-        if _launch(call, before[t], *arrays) is NotImplemented:
+    dtype, steps, units = hidden.dtype, len(gates), len(weight)
+    if not hidden.size:
+        return NotImplemented
+    turned, to_outputs, outputs, gates, hidden = _in_order(xp, weight.T, grad, y, gates, hidden)
+    products = _products(xp, hidden, outputs, turned.T)
+    if bias is not None:
+        products += bias
+    to_gates, to_products, to_hidden = xp.empty_like(gates), xp.empty_like(gates), xp.empty_like(hidden)
+    if units <= UNITS:
+        arrays = to_outputs, gates, products, hidden, outputs, turned, to_gates, to_products, to_hidden
+        if _gru_steps_grad(*arrays, steps, units, blocks=hidden.size // units) is NotImplemented:
             return NotImplemented
-        by_product = xp.matmul(to_products[t], weight.T)
-    to_hidden += by_product
-    rows, flat = before.reshape(-1, len(weight)), to_products.reshape(-1, weight.shape[1])
-    results = to_gates, to_hidden, xp.matmul(rows.T, flat), None if bias is None else flat.sum(0)
+    else:
+        to_hidden, by_product = xp.zeros_like(hidden), xp.zeros_like(hidden)
+        for t in range(steps - 1, -1, -1):
+            arrays = gates[t], products[t], to_outputs[t], by_product, to_hidden, to_gates[t], to_products[t]
+            if _launch(call, _earlier(hidden, outputs, t), *arrays) is NotImplemented:
+                return NotImplemented
+            by_product = xp.matmul(to_products[t], turned)
+        to_hidden += by_product
+    to_bias = None if bias is None else to_products.reshape(-1, turned.shape[0]).sum(0)
+    results = to_gates, to_hidden, _to_weight(xp, hidden, outputs, to_products), to_bias
     return [result if result is None else result.astype(dtype, copy=False) for result in results]
 
 
@@ -337,6 +390,34 @@ def rnn_grad_in_c(call, xp, grad, y, hidden, weight, relu):
     values = [*map(xp.ascontiguousarray, (grad, y, hidden)), weight]
     results = [*map(xp.empty_like, values[1:])]
     return results if call(*values, *results, relu) is None else NotImplemented
+
+
+@rnn_sequence.kernel("cuda")
+@native(_rnn_steps, otherwise=rnn_sequence)
+def rnn_on_cuda(call, xp, sums, hidden, weight, relu):
+    dtype, units = hidden.dtype, len(weight)
+    if units > UNITS or not hidden.size:
+        return NotImplemented
+    sums, hidden, weight = _in_order(xp, sums, hidden, weight)
+    outputs = xp.empty(sums.shape, sums.dtype)
+    if call(sums, hidden, weight, outputs, len(sums), units, relu, blocks=hidden.size // units) is NotImplemented:
+        return NotImplemented
+    return outputs.astype(dtype, copy=False)
+
+
+@rnn_sequence.vjp_kernel("cuda", "sums", "hidden", "weight")
+@native(_rnn_steps_grad)
+def rnn_grad_on_cuda(call, xp, grad, y, hidden, weight, relu):
+    dtype, units = hidden.dtype, len(weight)
+    if units > UNITS or not hidden.size:
+        return NotImplemented
+    turned, grad, outputs, hidden = _in_order(xp, weight.T, grad, y, hidden)
+    to_sums, to_hidden = xp.empty_like(outputs), xp.empty_like(hidden)
+    arrays, blocks = (grad, outputs, turned, to_sums, to_hidden), hidden.size // units
+    if call(*arrays, len(outputs), units, relu, blocks=blocks) is NotImplemented:
+        return NotImplemented
+    results = to_sums, to_hidden, _to_weight(xp, hidden, outputs, to_sums)
+    return [result.astype(dtype, copy=False) for result in results]
 
 
 rnn_sequence.meta(_outputs_meta)

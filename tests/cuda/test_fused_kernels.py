@@ -317,11 +317,12 @@ def test_dropout_is_two_launches(stand_in):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"num_layers": 2, "bidirectional": True}])
-@pytest.mark.parametrize("layer", ["LSTM", "GRU"])
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("units", [6, 131])
 @pytest.mark.parametrize("size", [(4, 2, 3), (3, 5), (1, 70, 3)])
-def test_recurrent_layers(size, layer, options, dtype, launched):
+def test_recurrent_layers(size, units, layer, options, dtype, launched):
     torch.manual_seed(6)
-    made = getattr(torch.nn, layer)(size[-1], 6, dtype=getattr(torch, dtype), **options)
+    made = getattr(torch.nn, layer)(size[-1], units, dtype=getattr(torch, dtype), **options)
     names, values = zip(*made.named_parameters())
 
     def run(x, *weights):
@@ -331,7 +332,8 @@ def test_recurrent_layers(size, layer, options, dtype, launched):
 
     agree(run, torch.randn(size, dtype=made.weight_hh_l0.dtype), *values)
     made.cpu()
-    assert {f"{layer.lower()}_step", f"{layer.lower()}_step_grad"} <= {*launched}
+    kernel = f"{layer.lower()}_step" + "s" * (units == 6)
+    assert {kernel, f"{kernel}_grad"} <= {*launched} or (layer == "RNN" and units > 6)
 
 
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "LSTMCell", "GRUCell"])
@@ -344,7 +346,7 @@ def test_recurrent_layers_of_half_precision(layer, launched):
     torch.testing.assert_close(half.cpu().float(), exact.detach(), rtol=0, atol=5e-3)
     assert half.dtype is torch.float16 and all(p.grad.dtype is torch.float16 for p in made.parameters())
     name = layer.removesuffix("Cell").lower()
-    assert {*launched} - {"spread"} == {f"{name}_step", f"{name}_step_grad"}
+    assert {*launched} - {"spread"} == {f"{name}_steps", f"{name}_steps_grad"}
 
 
 def test_an_lstm_with_projections(launched):
@@ -356,11 +358,12 @@ def test_an_lstm_with_projections(launched):
         return torch.func.functional_call(made.to(x.device), dict(zip(dict(made.named_parameters()), weights)), (x,))[0]
 
     agree(run, torch.randn(4, 2, 3, dtype=torch.float64), *values)
-    assert "lstm_step_grad" in launched
+    assert "lstm_steps_grad" in launched
 
 
-def test_a_step_of_a_recurrent_layer_is_a_product_and_one_launch(stand_in):
-    for layer in (torch.nn.LSTM(3, 4).cuda(), torch.nn.GRU(3, 4, bias=False).cuda()):
+@pytest.mark.parametrize("units, each", [(4, 0), (130, 1)])
+def test_a_sequence_is_one_launch_or_each_step_a_product_and_one(units, each, stand_in):
+    for layer in (torch.nn.LSTM(3, units).cuda(), torch.nn.GRU(3, units, bias=False).cuda()):
         counted = []
         for steps in (3, 8):
             x = torch.randn(steps, 2, 3).cuda()
@@ -368,7 +371,13 @@ def test_a_step_of_a_recurrent_layer_is_a_product_and_one_launch(stand_in):
             before = stand_in.counts()["launches"]
             layer(x)
             counted.append(stand_in.counts()["launches"] - before)
-        assert counted[1] - counted[0] == 5
+        assert counted[1] - counted[0] == 5 * each
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_in_any_order_of_threads(layer, stand_in):
+    made = getattr(torch.nn, layer)(3, 40)
+    in_every_order(stand_in, lambda x: made.to(x.device)(x)[0], torch.randn(4, 2, 3))
 
 
 LAUNCHES = {  # of docs/cuda.md: forward, and backward with the accumulation of gradients
