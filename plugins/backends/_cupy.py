@@ -83,7 +83,7 @@ def kernels_module(cupy, faults):
     linalg = ArrayModule(cupy.linalg, **{name: raising(errstate, getattr(cupy.linalg, name)) for name in REFUSING})
     return ArrayModule(
         cupy, lib=lib, linalg=linalg, refuse_outside=faults.outside, refuse_where=faults.where,
-        matmul=products.matmul, gemm=products.gemm,
+        watched_fault=faults.watched, told_fault=faults.told, matmul=products.matmul, gemm=products.gemm,
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
     )  # fmt: skip

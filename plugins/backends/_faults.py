@@ -7,16 +7,20 @@ the op that made it, with its own type.
 
 from __future__ import annotations
 
+import functools
 import os
+import pathlib
 import threading
 
 import numpy
 
 import plugrad
+from plugrad.extend import load_inline
 
-OUTSIDE = "if (index < low || index >= high) { fault[1] = (long long)index; fault[0] = number; }"
-WHERE = "if (wrong) { fault[1] = i; fault[0] = number; }"
 KEPT = 10_000  # checks that can still say which they were
+_load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("faults.cu"), per="block", indices=(1,))
+_outside = _load(name="outside", arrays=2, numbers=3, types=("int64", "int32", "uint8"))
+_wrong = _load(name="wrong", arrays=2, numbers=1, types=("bool",))
 
 
 class Faults:
@@ -24,25 +28,38 @@ class Faults:
 
     def __init__(self, cupy):
         self.cupy, self.number, self.pending, self.lock = cupy, 0, {}, threading.Lock()
-        self.record = None  # two integers in pinned memory: the number of a check that saw a fault, and a value
+        self.memory = None  # two integers in pinned memory: the number of a check that saw a fault, and a value
+        self.records: dict = {}  # that memory as an array of each device
         self.at_once = os.environ.get("PLUGRAD_CUDA_SYNC", "0") not in ("", "0")
 
     def outside(self, index, low, size, error) -> None:
         """Have `error(worst)` raised if an index is outside of [low, size)."""
         if index.size:
-            kernel = self._kernel("T index, int64 low, int64 high, int64 number", OUTSIDE, "plugrad_outside")
-            kernel(index, low, size, self._enter(error), self._record())
-            self._settle_at_once()
+            if index.dtype.kind != "u" and index.dtype.itemsize < 4:
+                index = index.astype("int32")
+            elif index.dtype.kind == "u" and index.dtype.itemsize > 1:
+                index = index.astype("int64")
+            self._look(_outside, index, error, low, size)
 
     def where(self, wrong, error) -> None:
         """Have `error()` raised if an element of a bool array holds."""
         if wrong.size:
-            kernel = self._kernel("bool wrong, int64 number", WHERE, "plugrad_wrong")
-            kernel(wrong, self._enter(lambda place: error()), self._record())
-            self._settle_at_once()
+            self._look(_wrong, wrong, lambda place: error())
 
-    def _kernel(self, given, code, name):
-        return self.cupy.ElementwiseKernel(given, "raw int64 fault", code, name)
+    def _look(self, kernel, array, error, *numbers):
+        record, number = self.watched(error)
+        kernel(self.cupy.ascontiguousarray(array), record, *numbers, number, blocks=-(-array.size // 256))
+        self.told()
+
+    def watched(self, error):
+        """Return what a kernel tells a fault by: an array for its number and a value, and the number.
+
+        Whoever launched the kernel calls `told` then.
+        """
+        record = self.records.get(device := self.cupy.cuda.runtime.getDevice())
+        if record is None:
+            record = self.records[device] = self._record(device)
+        return record, self._enter(error)
 
     def _enter(self, error) -> int:
         with self.lock:
@@ -51,19 +68,20 @@ class Faults:
             self.pending.pop(self.number - KEPT, None)
             return self.number
 
-    def _record(self):
-        """Return the record as an array of the current device, which all devices write to."""
+    def _record(self, device):
+        """Return the memory of the host that all devices write to as an array of one of them."""
         memory = self.cupy.cuda.memory
-        if self.record is None:
-            self.record = self.cupy.cuda.alloc_pinned_memory(16)
+        if self.memory is None:
+            self.memory = self.cupy.cuda.alloc_pinned_memory(16)
             self._values()[...] = 0
-        owned = memory.UnownedMemory(self.record.ptr, 16, self.record, self.cupy.cuda.runtime.getDevice())
+        owned = memory.UnownedMemory(self.memory.ptr, 16, self.memory, device)
         return self.cupy.ndarray(2, "int64", memory.MemoryPointer(owned, 0))
 
     def _values(self):
-        return numpy.frombuffer(self.record, "int64", 2)
+        return numpy.frombuffer(self.memory, "int64", 2)
 
-    def _settle_at_once(self):
+    def told(self) -> None:
+        """Have a fault raised now, where errors are to come from the op that made them."""
         if self.at_once:
             self.cupy.cuda.get_current_stream().synchronize()
             self.settle()

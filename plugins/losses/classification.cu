@@ -1,50 +1,82 @@
 // Cross entropy of rows of logits with labels, a block for each; see plugrad_cuda.h. Without weights any array stands in
-// their place. Of a label that is no class nothing is read: whoever calls has it told.
+// their place. Of a label that is no class nothing is read: it is told by `fault`, see backends/_faults.py.
 
 template <typename T>
-__global__ void cross_entropy(long long size, const T *x, const long long *labels, const T *weight, T *values, T *shares,
-                              double ignored, double smoothing, double weighted) {
+__global__ void cross_entropy(long long size, const T *x, const long long *labels, const T *weight, pg_real<T> *values,
+                              pg_real<T> *shares, long long *fault, double ignored, double smoothing, double weighted,
+                              double number) {
+    typedef pg_real<T> R;
     x += blockIdx.x * size;
     const long long label = labels[blockIdx.x];
     if (label == (long long)ignored || label < 0 || label >= size) {
-        if (threadIdx.x == 0) values[blockIdx.x] = shares[blockIdx.x] = 0;
+        if (threadIdx.x == 0) {
+            values[blockIdx.x] = shares[blockIdx.x] = 0;
+            if (label != (long long)ignored) fault[1] = label, fault[0] = (long long)number;
+        }
         return;
     }
-    const pg_exponentials<T> all = pg_sum_of_exp(size, x);
-    const T normalizer = log(all.sum), share = weighted ? weight[label] : T(1);
-    T spread = 0;
+    const pg_exponentials<R> all = pg_sum_of_exp(size, x);
+    const R normalizer = log(all.sum), share = weighted ? R(weight[label]) : R(1);
+    R spread = 0;
     if (smoothing) {
         for (long long i = threadIdx.x; i < size; i += PG_THREADS)
-            spread += (normalizer - (x[i] - all.largest)) * (weighted ? weight[i] : T(1));
-        spread = pg_sum(spread) * T(smoothing / size);
+            spread += (normalizer - (R(x[i]) - all.largest)) * (weighted ? R(weight[i]) : R(1));
+        spread = pg_sum(spread) * R(smoothing / size);
     }
     if (threadIdx.x == 0) {
-        values[blockIdx.x] = share * (normalizer - (x[label] - all.largest)) * T(1 - smoothing) + spread;
+        values[blockIdx.x] = share * (normalizer - (R(x[label]) - all.largest)) * R(1 - smoothing) + spread;
         shares[blockIdx.x] = share;
     }
+}
+
+// The sum of all values, or their mean. One block.
+template <typename T>
+__global__ void over_rows(long long size, const pg_real<T> *values, const pg_real<T> *shares, T *result, double mean) {
+    pg_real<T> total = 0, count = 0;
+#pragma unroll 4
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) total += values[i], count += shares[i];
+    total = pg_sum(total), count = pg_sum(count);
+    if (threadIdx.x == 0) *result = mean ? total / count : total;
+}
+
+// What the sum over rows is divided by for the mean, 1 where nothing counts. One block for all labels.
+template <typename T>
+__global__ void count_rows(long long size, const long long *labels, const T *weight, pg_real<T> *total, double ignored,
+                           double weighted, double classes) {
+    pg_real<T> count = 0;
+#pragma unroll 4
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
+        const long long label = labels[i];
+        if (label != (long long)ignored && label >= 0 && label < (long long)classes)
+            count += weighted ? pg_real<T>(weight[label]) : pg_real<T>(1);
+    }
+    count = pg_sum(count);
+    if (threadIdx.x == 0) *total = count == 0 ? pg_real<T>(1) : count;
 }
 
 // Softmax times the mass of the target distribution, less that distribution. `g` is of each row, or one for all; `total`
 // is what the sum over rows was divided by. A row that does not count is zeros, or NaN where softmax is, as in PyTorch.
 template <typename T>
 __global__ void cross_entropy_grad(long long size, const T *x, const long long *labels, const T *weight, const T *g,
-                                   const T *total, T *out, double ignored, double smoothing, double weighted,
-                                   double of_each) {
+                                   const pg_real<T> *total, T *out, double ignored, double smoothing, double weighted,
+                                   double of_each, double mean) {
+    typedef pg_real<T> R;
     x += blockIdx.x * size, out += blockIdx.x * size;
     const long long label = labels[blockIdx.x];
     const bool counts = label != (long long)ignored && label >= 0 && label < size;
-    const pg_exponentials<T> all = pg_sum_of_exp(size, x);
-    T spread = 1;
+    const pg_exponentials<R> all = pg_sum_of_exp(size, x);
+    R spread = 1;
     if (smoothing && weighted) {
         spread = 0;
-        for (long long i = threadIdx.x; i < size; i += PG_THREADS) spread += weight[i];
+        for (long long i = threadIdx.x; i < size; i += PG_THREADS) spread += R(weight[i]);
         spread = pg_sum(spread) / size;
     }
-    const T scale = counts ? (of_each ? g[blockIdx.x] : g[0]) / total[0] : T(0), even = scale * T(smoothing / size);
-    const T sharp = scale * (weighted && counts ? weight[label] : T(1)) * T(1 - smoothing);
-    const T factor = (sharp + scale * spread * T(smoothing)) / all.sum;
+    const R given = counts ? R(of_each ? g[blockIdx.x] : g[0]) : R(0), scale = mean ? given / total[0] : given;
+    const R even = scale * R(smoothing / size);
+    const R sharp = scale * (weighted && counts ? R(weight[label]) : R(1)) * R(1 - smoothing);
+    const R factor = (sharp + scale * spread * R(smoothing)) / all.sum;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
-        const T target = even * (weighted ? weight[i] : T(1)) + (i == label ? sharp : T(0));
-        out[i] = exp(x[i] - all.largest) * factor - target;
+        const R target = even * (weighted ? R(weight[i]) : R(1)) + (i == label ? sharp : R(0));
+        out[i] = exp(R(x[i]) - all.largest) * factor - target;
     }
 }

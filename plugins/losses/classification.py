@@ -13,6 +13,7 @@ from plugrad.extend import (
     collect,
     composite,
     hookimpl,
+    is_half,
     is_integral,
     legacy_reduction,
     load_inline,
@@ -325,27 +326,37 @@ def cross_entropy_in_c(call, xp, input, target, weight, ignore_index, reduction,
     return result if done is None else done
 
 
-_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="row", indices=(1,))
+FLOATING = ("float32", "float64", "float16", "bfloat16")
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="row", types=FLOATING)
+_over_rows = _on_cuda(name="over_rows", arrays=3, numbers=1, wide=(0, 1))
+_count_rows = _on_cuda(name="count_rows", arrays=3, numbers=3, indices=(0,), wide=(2,))
 
 
 def _rows_in_order(xp, input, target):
     """Return rows of logits and their labels, both in C order."""
-    labels = target.reshape(-1).astype("int64", copy=False)
+    labels = target.reshape(-1)
+    labels = labels if labels.dtype.char == "l" else labels.astype("int64", copy=False)
     return xp.ascontiguousarray(_rows(xp, input)), xp.ascontiguousarray(labels)
 
 
 @cross_entropy_labels.kernel("cuda")
-@native(_on_cuda(name="cross_entropy", arrays=5, numbers=3), otherwise=cross_entropy_labels)
+@native(_on_cuda(name="cross_entropy", arrays=6, numbers=4, indices=(1, 5), wide=(3, 4)), otherwise=cross_entropy_labels)
 def cross_entropy_on_cuda(call, xp, input, target, weight, ignore_index, reduction, label_smoothing):
     if not input.size:
         return NotImplemented
     rows, labels = _rows_in_order(xp, input, target)
-    values, shares = xp.empty(labels.size, rows.dtype), xp.empty(labels.size, rows.dtype)
-    arrays = rows, labels, rows if weight is None else weight, values, shares
-    if call(*arrays, ignore_index, label_smoothing, weight is not None) is NotImplemented:
+    dtype = "float32" if is_half(rows.dtype) else rows.dtype
+    values, shares = xp.ndarray(labels.size, dtype), xp.ndarray(labels.size, dtype)
+    record, number = xp.watched_fault(lambda worst: IndexError(f"Target {worst} is out of bounds."))
+    arrays = rows, labels, rows if weight is None else weight, values, shares, record
+    if call(*arrays, ignore_index, label_smoothing, weight is not None, number) is NotImplemented:
         return NotImplemented
-    _labels(xp, target, rows.shape[1], ignore_index)
-    return _collect(values, shares, reduction, target.shape)
+    xp.told_fault()
+    if reduction == "none":
+        return values.reshape(target.shape).astype(rows.dtype, copy=False)
+    result = xp.ndarray((), rows.dtype)
+    _over_rows(values, shares, result, reduction == "mean")
+    return result
 
 
 @cross_entropy_labels.vjp("input")
@@ -410,20 +421,20 @@ def cross_entropy_grad_in_c(call, xp, g, input, target, weight, ignore_index, re
 
 
 @cross_entropy_grad.kernel("cuda")
-@native(_on_cuda(name="cross_entropy_grad", arrays=6, numbers=4), otherwise=cross_entropy_grad)
+@native(_on_cuda(name="cross_entropy_grad", arrays=6, numbers=5, indices=(1,), wide=(4,)), otherwise=cross_entropy_grad)
 def cross_entropy_grad_on_cuda(call, xp, g, input, target, weight, ignore_index, reduction, label_smoothing):
     if not input.size or g.dtype != input.dtype:
         return NotImplemented
     rows, labels = _rows_in_order(xp, input, target)
-    total = xp.ones(1, g.dtype)
-    if reduction == "mean":
-        kept = labels != ignore_index
-        shares = kept if weight is None else weight[xp.where(kept, labels, 0)] * kept
-        total = shares.sum(keepdims=True)
-        total = xp.where(total == 0, 1, total).astype(g.dtype)
-    result = xp.empty_like(rows)
-    arrays = rows, labels, rows if weight is None else weight, xp.ascontiguousarray(g), total, result
-    done = call(*arrays, ignore_index, label_smoothing, weight is not None, reduction == "none")
+    weights, mean = rows if weight is None else weight, reduction == "mean"
+    total = xp.ndarray(1, "float32" if is_half(rows.dtype) else rows.dtype)
+    if mean:
+        numbers = ignore_index, weight is not None, rows.shape[1]
+        if _count_rows(labels, weights, total, *numbers) is NotImplemented:
+            return NotImplemented
+    result = xp.ndarray(rows.shape, rows.dtype)
+    arrays = rows, labels, weights, xp.ascontiguousarray(g), total, result
+    done = call(*arrays, ignore_index, label_smoothing, weight is not None, reduction == "none", mean)
     return _unrows(xp, result, input.shape) if done is None else done
 
 

@@ -24,7 +24,7 @@ THREADS, WARP = 256, 32  # of a block: PG_THREADS
 SHORT = 512  # elements of a row for which the threads of one warp are enough
 EACH = 1024  # elements of an array of a list for each block: PG_EACH
 ROOM = 480  # words of 8 bytes of a list's table, PG_ROOM: CUDA takes 512 of all arguments
-INT64 = numpy.dtype("int64")
+INT64, FLOAT32 = numpy.dtype("int64"), numpy.dtype("float32")
 TYPES = {
     "float32": "float", "float64": "double", "int32": "int", "int64": "long long", "uint8": "unsigned char",
     "bool": "bool", "float16": "pg_half", "bfloat16": "pg_bfloat16",
@@ -39,14 +39,15 @@ class CudaFunction:
     It returns NotImplemented for arrays that it does not serve. The arguments are those of `load_inline`.
     """
 
-    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, types):
+    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, wide, types):
         if per not in PER:
             raise ValueError(f"load_inline(): per is {', '.join(map(repr, PER[:-1]))} or {PER[-1]!r}, not {per!r}")
         if unknown := {*types} - {*TYPES}:
             raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, not {unknown}")
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
-        self.typed = next((n for n in range(arrays) if n not in self.indices), 0)  # the array that tells the type
+        self.wide = frozenset(wide)
+        self.typed = next((n for n in range(arrays) if n not in self.indices | self.wide), 0)  # the array that tells the type
         self.ready: dict = {}  # by threads of a block, device and type of elements
         self.checked = self.launched = None
 
@@ -66,7 +67,7 @@ class CudaFunction:
         self.xp, self.backend = backend.xp, backend
         pointer = backend.xp.cuda.function.CPointer
         names = {
-            "ready": self.ready, "INT64": INT64, "ndarray": backend.xp.ndarray, "pool": [], "general": self._general,
+            "ready": self.ready, "INT64": INT64, "FLOAT32": FLOAT32, "ndarray": backend.xp.ndarray, "pool": [], "general": self._general,
             "current": backend.xp.cuda.runtime.getDevice, "arguments": functools.partial(_arguments, pointer, self),
             "pack": struct.Struct(_words(self)).pack_into, "launch_table": _launch_table,
         }  # fmt: skip
@@ -113,7 +114,8 @@ class CudaFunction:
             kernels[dtype] = _Late(self, kernels, dtype, threads)
 
     def _fits(self, number, array, dtype):
-        wanted = array.dtype == (INT64 if number in self.indices else dtype)
+        wide = number in self.wide and dtype.itemsize == 2
+        wanted = array.dtype == (INT64 if number in self.indices else FLOAT32 if wide else dtype)
         return wanted and array.flags.c_contiguous
 
     def compiled(self, dtype, threads):
@@ -169,12 +171,13 @@ def _text(function, checks) -> str:
         f"dtype, device, whole = a{function.typed}.dtype, current(), a0.size",
         "size = a0.shape[-1] if a0.ndim else 1" if per == "row" else "size = whole",
         f"threads = {threads}",
+        *["wide = FLOAT32 if dtype.itemsize == 2 else dtype"] * bool(function.wide and checks),
         "kernel = ready[threads, device][dtype]",
     ]
     if checks:
         wanted = ["whole", "a0.data.device_id == device"]
         for n, name in enumerate(arrays):
-            dtype = "INT64" if n in function.indices else "dtype"
+            dtype = "INT64" if n in function.indices else "wide" if n in function.wide else "dtype"
             wanted += [f"{name}._c_contiguous"] + [f"{name}.dtype is {dtype}"] * (n != function.typed)
             wanted += [f"{name}.size == size"] * (n > 0 and per in ("element", "pack"))
         general = f"return general(({', '.join([*arrays, *numbers])},), blocks)"

@@ -23,6 +23,7 @@ def load_inline(
     flags: tuple = (),
     per: str = "element",
     indices: tuple = (),
+    wide: tuple = (),
     types: tuple = ("float32", "float64"),
 ):
     """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
@@ -44,7 +45,9 @@ def load_inline(
             elements; "block": calls say how many, as `blocks=`, one number or (x, y); or "list": calls give lists of
             arrays, which the kernel gets as `pg_lists<T, arrays>` in the place of size and pointers.
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
-        types: of CUDA: the types that T may be; int32, int64, uint8 and bool, too, where the kernel is for them.
+        wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.
+        types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel is
+            for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
 
     The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
     Raises CompilationError, with the lines of `c`, where it can't be compiled, there is no compiler, or
@@ -65,7 +68,7 @@ def load_inline(
     if (c is None) == (cuda is None):
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
-        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, types)
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, types)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = _later("build_library")(c, name, flags)

@@ -130,14 +130,15 @@ template <typename T> struct pg_exponentials {
     T largest, sum;
 };
 
-template <typename T> __device__ pg_exponentials<T> pg_sum_of_exp(long long size, const T *x) {
-    T largest = x[0], sum = 0;
+template <typename T> __device__ pg_exponentials<pg_real<T>> pg_sum_of_exp(long long size, const T *x) {
+    typedef pg_real<T> R;
+    R largest = x[0], sum = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
-        const T value = x[i];
+        const R value = x[i];
         if (value > largest) sum = sum * exp(largest - value) + 1, largest = value;
-        else sum += value == largest ? T(1) : exp(value - largest); /* of two infinities the difference is NaN */
+        else sum += value == largest ? R(1) : exp(value - largest); /* of two infinities the difference is NaN */
     }
-    const T most = pg_max(largest);
+    const R most = pg_max(largest);
     return {most, pg_sum(sum * exp(largest - most))};
 }
 
