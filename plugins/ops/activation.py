@@ -26,7 +26,10 @@ from .erf import erf
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
 
-_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="pack")
+_on_cuda = functools.partial(
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="pack",
+    types=("float32", "float64", "float16", "bfloat16"),
+)  # fmt: skip
 
 
 def _of_elements(call, xp, input):
@@ -74,6 +77,8 @@ def relu_vjp(F, g, y):
 
 
 relu.vjp_kernel("cpu")(native("relu_grad")(_slopes))
+relu.kernel("cuda")(native(_on_cuda(name="relu", arrays=1), otherwise=relu)(_of_elements))
+relu.vjp_kernel("cuda")(native(_on_cuda(name="relu_grad", arrays=2))(_slopes))
 
 
 @unary(promote="same", at=(), fits=("min_val", "max_val"))

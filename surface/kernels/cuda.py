@@ -39,7 +39,7 @@ class CudaFunction:
     It returns NotImplemented for arrays that it does not serve. The arguments are those of `load_inline`.
     """
 
-    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, wide, types):
+    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, wide, sizes, types):
         if per not in PER:
             raise ValueError(f"load_inline(): per is {', '.join(map(repr, PER[:-1]))} or {PER[-1]!r}, not {per!r}")
         if unknown := {*types} - {*TYPES}:
@@ -47,6 +47,7 @@ class CudaFunction:
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
         self.wide = frozenset(wide)
+        self.one_size = sizes and per in ("element", "pack")
         self.typed = next((n for n in range(arrays) if n not in self.indices | self.wide), 0)  # the array that tells the type
         self.ready: dict = {}  # by threads of a block, device and type of elements
         self.checked = self.launched = None
@@ -96,7 +97,7 @@ class CudaFunction:
             return NotImplemented
         if self.per != "list" and not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
             return NotImplemented
-        if self.per in ("element", "pack") and any([one.size != first.size for one in arrays]):
+        if self.one_size and any([one.size != first.size for one in arrays]):
             return NotImplemented  # it would read beyond an end
         if not first.size and self.per != "list":
             return None if self.like is None else xp.empty_like(arrays[self.like])
@@ -179,7 +180,7 @@ def _text(function, checks) -> str:
         for n, name in enumerate(arrays):
             dtype = "INT64" if n in function.indices else "wide" if n in function.wide else "dtype"
             wanted += [f"{name}._c_contiguous"] + [f"{name}.dtype is {dtype}"] * (n != function.typed)
-            wanted += [f"{name}.size == size"] * (n > 0 and per in ("element", "pack"))
+            wanted += [f"{name}.size == size"] * (n > 0 and function.one_size)
         general = f"return general(({', '.join([*arrays, *numbers])},), blocks)"
         lines = [
             "try:", *[f"    {line}" for line in lines],

@@ -24,6 +24,7 @@ def load_inline(
     per: str = "element",
     indices: tuple = (),
     wide: tuple = (),
+    sizes: bool = True,
     types: tuple = ("float32", "float64"),
 ):
     """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
@@ -46,6 +47,7 @@ def load_inline(
             arrays, which the kernel gets as `pg_lists<T, arrays>` in the place of size and pointers.
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
         wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.
+        sizes: of CUDA per element or pack: whether all arrays have the size of the first; else the kernel looks itself.
         types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel is
             for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
 
@@ -68,7 +70,7 @@ def load_inline(
     if (c is None) == (cuda is None):
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
-        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, types)
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, sizes, types)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = _later("build_library")(c, name, flags)

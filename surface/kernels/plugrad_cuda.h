@@ -97,6 +97,16 @@ template <typename T, int COUNT> struct pg_lists {
     }
 };
 
+/* The same with f of the numbers that elements are computed in. */
+template <typename T, typename Map> __device__ void pg_map_in_real(long long size, const T *x, T *y, Map f) {
+    pg_map(size, x, x, y, [f](T a, T) { return T(f(pg_real<T>(a))); });
+}
+
+template <typename T, typename Map>
+__device__ void pg_map_in_real(long long size, const T *x, const T *z, T *y, Map f) {
+    pg_map(size, x, z, y, [f](T a, T b) { return T(f(pg_real<T>(a), pg_real<T>(b))); });
+}
+
 template <typename T> struct pg_add {
     __device__ T operator()(T a, T b) const { return a + b; }
 };

@@ -1,0 +1,78 @@
+"""Functions of elements that ops call by themselves: one launch of a kernel of ours, half of what CuPy's ufuncs cost.
+
+What a kernel does not serve, such as other types and orders in memory, CuPy's function does.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+
+from plugrad.extend import load_inline
+
+_FLOATING = ("float32", "float64", "float16", "bfloat16")
+_load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), like=0, per="pack")
+_UNARY = {
+    "negative": "negative", "exp": "exponential", "log": "logarithm", "sqrt": "root", "square": "square",
+    "tanh": "hyperbolic", "abs": "magnitude", "absolute": "magnitude",
+}  # fmt: skip
+_BINARY = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "true_divide": "divide"}
+_NUMBERS = int, float, bool
+_unary = {name: _load(name=name, arrays=1, types=_FLOATING) for name in {*_UNARY.values()}}
+
+
+def _forms(name) -> tuple:
+    """Return the kernels of two arrays of one shape, of one that is repeated, and of an array and a number."""
+    part = _load(name=f"{name}_part", arrays=2, numbers=2, types=_FLOATING, sizes=False)
+    return _load(name=name, arrays=2, types=_FLOATING), part, _load(name=f"{name}_number", arrays=1, numbers=2)
+
+
+_binary = {name: _forms(name) for name in {*_BINARY.values()}}
+
+
+class Functions:
+    """CuPy's functions, of which some are kernels of ours."""
+
+    def __init__(self, cupy):
+        self.cupy = cupy
+
+    def __getattr__(self, name):
+        function = getattr(self.cupy, name)
+        if name in _UNARY:
+            function = _of_one(_unary[_UNARY[name]], function)
+        elif name in _BINARY:
+            function = _of_two(*_binary[_BINARY[name]], function)
+        setattr(self, name, function)
+        return function
+
+
+def _of_one(kernel, otherwise):
+    def call(x):
+        result = kernel(x)
+        return otherwise(x) if result is NotImplemented else result
+
+    return call
+
+
+def _of_two(same, part, number, otherwise):
+    def call(x, z):
+        if type(z) in _NUMBERS:
+            result = number(x, z, False)
+        elif type(x) in _NUMBERS:
+            result = number(z, x, True)
+        else:
+            result = _of_arrays(same, part, x, z)
+        return otherwise(x, z) if result is NotImplemented else result
+
+    return call
+
+
+def _of_arrays(same, part, x, z):
+    one, other = x.shape, z.shape
+    if one == other:
+        return same(x, z)
+    if len(other) <= len(one) and (z.size == 1 or other == one[len(one) - len(other) :]):
+        return part(x, z, z.size, False)
+    if len(one) <= len(other) and (x.size == 1 or one == other[len(other) - len(one) :]):
+        return part(z, x, x.size, True)
+    return NotImplemented

@@ -1,0 +1,61 @@
+// Functions of elements, a thread for each 16 bytes; see plugrad_cuda.h. What half precision holds is computed in float.
+
+#define UNARY(NAME, VALUE)                                                              \
+    template <typename T> __global__ void NAME(long long size, const T *x, T *y) {      \
+        pg_map(size, x, y, [](T v) -> T {                                               \
+            const pg_real<T> a = v;                                                     \
+            return VALUE;                                                               \
+        });                                                                             \
+    }
+
+UNARY(negative, -a)
+UNARY(exponential, exp(a))
+UNARY(logarithm, log(a))
+UNARY(root, sqrt(a))
+UNARY(square, a *a)
+UNARY(hyperbolic, tanh(a))
+UNARY(magnitude, fabs(a))
+
+// Of two arrays of one shape; of an array and one of `size_of_part` elements, which is repeated; and of an array and a number.
+// `turned`: the latter is the first operand.
+#define BINARY(NAME, VALUE)                                                                                            \
+    template <typename T> struct NAME##_of {                                                                           \
+        __device__ T operator()(T v, T w) const {                                                                      \
+            const pg_real<T> a = v, b = w;                                                                             \
+            return VALUE;                                                                                              \
+        }                                                                                                              \
+    };                                                                                                                 \
+    template <typename T> __global__ void NAME(long long size, const T *x, const T *z, T *y) {                         \
+        pg_map(size, x, z, y, NAME##_of<T>());                                                                         \
+    }                                                                                                                  \
+    template <typename T>                                                                                              \
+    __global__ void NAME##_part(long long size, const T *x, const T *z, T *y, double size_of_part, double turned) {    \
+        repeated(size, x, z, y, (unsigned)size_of_part, turned, NAME##_of<T>());                                       \
+    }                                                                                                                  \
+    template <typename T> __global__ void NAME##_number(long long size, const T *x, T *y, double number, double turned) { \
+        const T one = T(number);                                                                                       \
+        if (turned) pg_map(size, x, y, [=](T v) { return NAME##_of<T>()(one, v); });                                   \
+        else pg_map(size, x, y, [=](T v) { return NAME##_of<T>()(v, one); });                                          \
+    }
+
+template <typename T, typename Map>
+__device__ void repeated(long long size, const T *x, const T *z, T *y, unsigned part, bool turned, Map f) {
+    const int wide = 16 / sizeof(T);
+    const long long first = PG_ELEMENT * wide;
+    if (part == 1) {
+        const T one = *z;
+        if (turned) pg_map(size, x, y, [=](T v) { return f(one, v); });
+        else pg_map(size, x, y, [=](T v) { return f(v, one); });
+        return;
+    }
+    unsigned at = (unsigned)(first % part);
+    for (long long i = first; i < size && i < first + wide; i++) {
+        y[i] = turned ? f(z[at], x[i]) : f(x[i], z[at]);
+        if (++at == part) at = 0;
+    }
+}
+
+BINARY(add, a + b)
+BINARY(subtract, a - b)
+BINARY(multiply, a *b)
+BINARY(divide, a / b)
