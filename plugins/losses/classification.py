@@ -340,7 +340,9 @@ def _rows_in_order(xp, input, target):
 
 
 @cross_entropy_labels.kernel("cuda")
-@native(_on_cuda(name="cross_entropy", arrays=6, numbers=4, indices=(1, 5), wide=(3, 4)), otherwise=cross_entropy_labels)
+@native(
+    _on_cuda(name="cross_entropy", arrays=6, numbers=4, indices=(1, 5), wide=(3, 4)), otherwise=cross_entropy_labels
+)  # fmt: skip
 def cross_entropy_on_cuda(call, xp, input, target, weight, ignore_index, reduction, label_smoothing):
     if not input.size:
         return NotImplemented

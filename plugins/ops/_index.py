@@ -207,13 +207,18 @@ def add_slices(xp, target, index, values):
 
 def check_range(xp, index, size, error=RuntimeError, dim=0, prefix="", low=0):
     """Refuse index arrays with entries outside [low, size)."""
+    refuse_outside(xp, index, low, size, range_error(size, error, dim, prefix))
+
+
+def range_error(size, error=RuntimeError, dim=0, prefix=""):
+    """Return what makes the error for an index that is out of range."""
 
     def outside(worst):
         if not size and error is IndexError:
             return error(f"{prefix}index is out of bounds for dimension with size 0")
         return error(f"{prefix}index {worst} is out of bounds for dimension {dim} with size {size}")
 
-    refuse_outside(xp, index, low, size, outside)
+    return outside
 
 
 def check_arrays(xp, shape, arrays):

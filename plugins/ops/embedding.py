@@ -9,6 +9,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, load_inline, native, op, refuse_outside
 
 from . import _index as ix
+from ._places_on_cuda import taken
 
 
 def _check_table(weight, indices):
@@ -40,11 +41,13 @@ def embedding(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spa
     if indices.size and not rows:
         raise RuntimeError("embedding(): the table has no rows: self indexing axis dim should be positive")
 
-    def outside(worst):
-        return IndexError(f"index out of range in self: indices must lie between 0 and {rows - 1}, but one is {worst}")
-
-    refuse_outside(xp, indices, 0, rows, outside)
+    refuse_outside(xp, indices, 0, rows, _outside(rows))
     return weight.take(indices, 0)
+
+
+def _outside(rows):
+    text = f"index out of range in self: indices must lie between 0 and {rows - 1}, but one is"
+    return lambda worst: IndexError(f"{text} {worst}")
 
 
 @embedding.kernel("cpu")
@@ -54,6 +57,14 @@ def embedding_in_c(call, xp, weight, indices, padding_idx=-1, scale_grad_by_freq
         return NotImplemented
     out = xp.empty(indices.shape + weight.shape[1:], weight.dtype)
     return out if call(weight, indices, out, 0, False) is None else NotImplemented
+
+
+@embedding.kernel("cuda")
+def embedding_on_cuda(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    result = NotImplemented
+    if weight.ndim == 2:
+        result = taken(xp, weight, indices, 0, _outside(len(weight)), True)
+    return embedding.kernels["*"](xp, weight, indices) if result is NotImplemented else result
 
 
 @embedding.meta

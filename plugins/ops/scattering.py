@@ -7,6 +7,7 @@ import math
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, native, op
 
 from . import _index as ix
+from . import _places_on_cuda as cuda
 from ._checks import element
 
 
@@ -93,6 +94,15 @@ def gather_in_c(call, xp, input, dim, index, *, sparse_grad=False):
     return out if call(input, index, out, axes(dim, input.ndim)) is None else NotImplemented
 
 
+@gather.kernel("cuda")
+def gather_on_cuda(xp, input, dim, index, *, sparse_grad=False):
+    result = NotImplemented
+    if input.ndim and index.ndim == input.ndim:
+        dim = axes(dim, input.ndim)
+        result = cuda.taken(xp, input, index, dim, ix.range_error(input.shape[dim], dim=dim), False)
+    return gather.kernels["*"](xp, input, dim, index) if result is NotImplemented else result
+
+
 @gather.meta
 def gather_meta(input, dim, index, *, sparse_grad=False):
     return index.shape, input.dtype
@@ -111,6 +121,15 @@ def gather_grad_in_c(call, xp, g, input_shape, dim, index):
     out = xp.zeros(input_shape, g.dtype)
     done = call(out, index, xp.ascontiguousarray(g), axes(dim, len(input_shape)))
     return out if done is None else NotImplemented
+
+
+@gather.vjp_kernel("cuda")
+def gather_grad_on_cuda(xp, g, input_shape, dim, index):
+    if not input_shape or g.dtype.char not in "fd":
+        return NotImplemented
+    dim = axes(dim, len(input_shape))
+    error = ix.range_error(input_shape[dim], dim=dim)
+    return cuda.added(xp, xp.zeros(input_shape, g.dtype), index, g, dim, error, False)
 
 
 @gather.samples
@@ -225,6 +244,16 @@ def scatter_add_in_c(call, xp, input, dim, index, src):
         return NotImplemented
     out = xp.array(input, order="C", copy=True)
     return out if call(out, index, xp.ascontiguousarray(src), axes(dim, input.ndim)) is None else NotImplemented
+
+
+@scatter_add.kernel("cuda")
+def scatter_add_on_cuda(xp, input, dim, index, src):
+    result = NotImplemented
+    if input.ndim and src.dtype == input.dtype and input.dtype.char in "fd":
+        dim = axes(dim, input.ndim)
+        error = ix.range_error(input.shape[dim], dim=dim)
+        result = cuda.added(xp, cuda.duplicate(xp, input), index, src, dim, error, False)
+    return scatter_add.kernels["*"](xp, input, dim, index, src) if result is NotImplemented else result
 
 
 @scatter_add.vjp("input")

@@ -7,6 +7,7 @@ import math
 from plugrad.extend import Op, axes, collect, hookimpl, native, op, refuse_outside
 
 from . import _index as ix
+from . import _places_on_cuda as cuda
 from ._checks import element, fitted
 
 
@@ -16,6 +17,11 @@ def vector(xp, name, index, error=IndexError):
         raise error(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     ix.check_index_dtype(name, index)
     return ix.index_array(xp, index.reshape(-1))
+
+
+def _outside(size, dim):
+    error = RuntimeError if dim else IndexError  # PyTorch's class of it depends on the dimension
+    return lambda worst: error(f"index out of range in self: it must lie in [0, {size - 1}], and one is {worst}")
 
 
 @op(eight_bits=True)
@@ -34,11 +40,7 @@ def index_select(xp, input, dim, index):
         if not array.shape[dim]:
             raise RuntimeError(f"index_select(): self indexing axis dim should be positive: dimension {dim} is empty")
 
-        def outside(worst):  # PyTorch's class of it depends on the dimension
-            error = RuntimeError if dim else IndexError
-            return error(f"index out of range in self: it must lie in [0, {array.shape[dim] - 1}], and one is {worst}")
-
-        refuse_outside(xp, index, 0, array.shape[dim], outside)
+        refuse_outside(xp, index, 0, array.shape[dim], _outside(array.shape[dim], dim))
     out = array.take(index, dim)
     return out if input.ndim else out.reshape(())
 
@@ -51,6 +53,15 @@ def index_select_in_c(call, xp, input, dim, index):
     dim, size = axes(dim, input.ndim), input.shape
     out = xp.empty(size[:dim] + index.shape + size[dim + 1 :], input.dtype)
     return out if call(input, index, out, dim, False) is None else NotImplemented
+
+
+@index_select.kernel("cuda")
+def index_select_on_cuda(xp, input, dim, index):
+    result = NotImplemented
+    if input.ndim and index.ndim == 1:
+        dim = axes(dim, input.ndim)
+        result = cuda.taken(xp, input, index, dim, _outside(input.shape[dim], dim), True)
+    return index_select.kernels["*"](xp, input, dim, index) if result is NotImplemented else result
 
 
 @index_select.meta
@@ -123,6 +134,19 @@ def index_add_in_c(call, xp, input, dim, index, source, *, alpha=1):
     out = xp.array(input, order="C", copy=True)
     done = call(out, index, xp.ascontiguousarray(source), axes(dim, input.ndim), -1, False)
     return out if done is None else NotImplemented
+
+
+@index_add.kernel("cuda")
+def index_add_on_cuda(xp, input, dim, index, source, *, alpha=1):
+    result = NotImplemented
+    if input.ndim and index.ndim == 1 and input.dtype.char in "fd" and input.size:
+        at = axes(dim, input.ndim)
+        checked_source("index_add", input, at, index, source)
+        error = ix.range_error(input.shape[at])
+        result = cuda.added(xp, cuda.duplicate(xp, input), index, source, at, error, True, alpha)
+    if result is NotImplemented:
+        return index_add.kernels["*"](xp, input, dim, index, source, alpha=alpha)
+    return result
 
 
 @index_add.vjp("input")

@@ -48,7 +48,8 @@ class CudaFunction:
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
         self.wide = frozenset(wide)
         self.one_size = sizes and per in ("element", "pack")
-        self.typed = next((n for n in range(arrays) if n not in self.indices | self.wide), 0)  # the array that tells the type
+        of_type = [n for n in range(arrays) if n not in self.indices | self.wide]
+        self.typed = of_type[0] if of_type else 0  # the array that tells the type
         self.ready: dict = {}  # by threads of a block, device and type of elements
         self.checked = self.launched = None
 
@@ -68,7 +69,8 @@ class CudaFunction:
         self.xp, self.backend = backend.xp, backend
         pointer = backend.xp.cuda.function.CPointer
         names = {
-            "ready": self.ready, "INT64": INT64, "FLOAT32": FLOAT32, "ndarray": backend.xp.ndarray, "pool": [], "general": self._general,
+            "ready": self.ready, "INT64": INT64, "FLOAT32": FLOAT32, "ndarray": backend.xp.ndarray, "pool": [],
+            "general": self._general,
             "current": backend.xp.cuda.runtime.getDevice, "arguments": functools.partial(_arguments, pointer, self),
             "pack": struct.Struct(_words(self)).pack_into, "launch_table": _launch_table,
         }  # fmt: skip

@@ -48,8 +48,8 @@ def load_inline(
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
         wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.
         sizes: of CUDA per element or pack: whether all arrays have the size of the first; else the kernel looks itself.
-        types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel is
-            for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
+        types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel
+            is for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
 
     The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
     Raises CompilationError, with the lines of `c`, where it can't be compiled, there is no compiler, or

@@ -25,7 +25,7 @@ from plugrad.kernels.cuda import THREADS, TYPES, WARP, CudaFunction, cuda_text
 CARDS = {"75": "Turing", "80": "Ampere", "90": "Hopper", "120": "Blackwell"}
 VERSION = "12.9.86"
 PLUGINS = pathlib.Path(plugins.__file__).parent
-DTYPES = ("float32", "float64")
+TOLD = ("float32", "float64")  # in the table; others are compiled, too
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cuda.md"
 BEGIN, END = "<!-- kernels: written by tests/cuda/compiled_for_cards.py --write -->\n", "<!-- end of kernels -->\n"
 
@@ -100,7 +100,7 @@ def table() -> str:
     heads = [f"sm_{card}, {name}" for card, name in CARDS.items()]
     lines = ["| kernel | type | shared memory | " + " | ".join(heads) + " |", "|---" * (3 + len(CARDS)) + "|"]
     for function in functions():
-        for dtype in DTYPES:
+        for dtype in [name for name in TYPES if name in function.types]:
             cells, memory = [], 0
             for card in CARDS:
                 used = 0
@@ -112,7 +112,8 @@ def table() -> str:
                     if spilled:
                         raise RuntimeError(f"{expression} spills {spilled} bytes on sm_{card}, of {threads} threads")
                 cells.append(f" {used} ")
-            lines.append(f"| `{function.__name__}` | {dtype} | {memory} B |{'|'.join(cells)}|")
+            if dtype in TOLD:
+                lines.append(f"| `{function.__name__}` | {dtype} | {memory} B |{'|'.join(cells)}|")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,153 @@
+"""Kernels of elements: those that an index names, and functions of one or two arrays and numbers."""
+
+import numpy
+import pytest
+
+import plugrad as torch
+from plugrad.extend import load_inline
+
+inf = numpy.inf
+TAKES = {
+    "gather": lambda x, at, y: x.gather(1, at[:, :3]),
+    "gather more": lambda x, at, y: x.gather(1, torch.cat([at, at], 1)),
+    "gather part": lambda x, at, y: x.gather(1, at[:2]),
+    "int32": lambda x, at, y: x.gather(1, at.int()),
+    "scatter_add": lambda x, at, y: x.scatter_add(1, at, y),
+    "scatter_add part": lambda x, at, y: x.scatter_add(1, at[:, :2], y),
+    "index_select": lambda x, at, y: x.index_select(1, at[0]),
+    "index_select first": lambda x, at, y: x.index_select(0, at[0, :1] % 3),
+    "index_add": lambda x, at, y: x.index_add(1, at[0], y),
+    "index_add alpha": lambda x, at, y: x.index_add(1, at[0], y, alpha=-2.5),
+    "embedding": lambda x, at, y: torch.nn.functional.embedding(at % 3, x.flatten(1)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form", ["plain", "transposed", "deep"])
+@pytest.mark.parametrize("name", TAKES)
+def test_what_an_index_names(name, form, dtype):
+    torch.manual_seed(1)
+    shape = (3, 5, 2) if form == "deep" else (3, 5)
+    x, y = (torch.randn(shape, dtype=getattr(torch, dtype)) for _ in range(2))
+    at = torch.randint(0, 5, (3, 5))
+    if form == "deep" and name.startswith(("gather", "int32", "scatter")):
+        at = at[..., None].expand(3, 5, 2)
+    results = []
+    for device in ("cpu", "cuda"):
+        given = [t.detach().to(device).requires_grad_() for t in (x, y)]
+        one, other = [t.mT.contiguous().mT if form == "transposed" else t for t in given]
+        result = TAKES[name](one, at.to(device), other)
+        (result * torch.arange(result.numel(), device=device, dtype=x.dtype).reshape(result.shape)).sum().backward()
+        results.append([result.detach().cpu(), *[t.grad.cpu() for t in given if t.grad is not None]])
+    for here, there in zip(*results, strict=True):
+        torch.testing.assert_close(there, here)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int64", "int32", "uint8", "bool", "int16", "complex64"])
+def test_elements_of_any_type_are_taken(dtype):
+    x, at = torch.tensor([[0, 1, 2], [1, 0, 3]]).to(getattr(torch, dtype)), torch.tensor([[2, 0], [1, 1]])
+    assert torch.equal(x.cuda().gather(1, at.cuda()).cpu(), x.gather(1, at))
+    assert torch.equal(x.cuda().index_select(1, at[0].cuda()).cpu(), x.index_select(1, at[0]))
+
+
+OUTSIDE = [
+    lambda x, at: x.gather(1, at), lambda x, at: x.scatter_add(1, at, x), lambda x, at: x.index_select(1, at[0]),
+    lambda x, at: x.index_add(1, at[0], x), lambda x, at: torch.nn.functional.embedding(at, x),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [-1, 2, 2**40])
+@pytest.mark.parametrize("call", OUTSIDE)
+def test_an_index_out_of_range_is_told_and_nothing_is_touched(call, wrong):
+    x = torch.ones(2, 2).cuda()
+    call(x, torch.tensor([[0, wrong], [1, 1]]).cuda())
+    with pytest.raises(torch.AcceleratorError, match="out of (range|bounds)"):
+        torch.cuda.synchronize()
+    assert x.cpu().tolist() == [[1.0, 1.0]] * 2
+
+
+def test_taking_and_adding_is_one_launch_or_two(stand_in):
+    x, at = torch.ones(3, 4).cuda(), torch.zeros(3, 4, dtype=torch.long).cuda()
+    for call, most in ((OUTSIDE[0], 1), (OUTSIDE[1], 2), (OUTSIDE[2], 2), (OUTSIDE[4], 1)):
+        for _ in range(2):
+            before = stand_in.counts()["launches"]
+            call(x, at)
+        assert stand_in.counts()["launches"] - before <= most
+
+
+FUNCTIONS = [torch.neg, torch.exp, torch.log, torch.sqrt, torch.square, torch.tanh, torch.abs, torch.relu]
+EDGES = [0.0, -0.0, 1.5, -2.25, inf, -inf, float("nan"), 1e30, -3e-5, 7.0, 65000.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions_of_one_array(function, dtype):
+    x = torch.tensor(EDGES).to(getattr(torch, dtype)) if dtype != "int64" else torch.arange(1, 12)
+    here, there = function(x), function(x.cuda()).cpu()
+    torch.testing.assert_close(there, here, equal_nan=True)
+    torch.testing.assert_close(function(x.cuda()[::2]).cpu(), here[::2], equal_nan=True)
+
+
+PAIRS = [
+    ((3, 4), (3, 4)), ((3, 4), (4,)), ((4,), (3, 4)), ((3, 4), ()), ((1,), (3, 4)), ((3, 1), (3, 4)), ((0, 4), (4,)),
+    ((2, 3, 5), (3, 5)), ((1, 4), (4,)), ((), ()), ((5, 1023), (1023,)), ((1,), (1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
+@pytest.mark.parametrize("shapes", PAIRS)
+def test_arithmetic_of_two_arrays(shapes, dtype):
+    torch.manual_seed(2)
+    x, y = [(4 * torch.randn(shape)).to(getattr(torch, dtype)) for shape in shapes]
+    y = y.abs() + 1
+    for function in (torch.add, torch.sub, torch.mul, torch.div):
+        here, there = function(x, y), function(x.cuda(), y.cuda())
+        assert there.dtype is here.dtype and there.shape == here.shape
+        assert torch.equal(there.cpu(), here)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
+@pytest.mark.parametrize("number", [2, -0.3, 1e-50, inf])
+def test_arithmetic_with_numbers(number, dtype):
+    x = torch.tensor([1.5, -2.25, 0.0, 3.0]).to(getattr(torch, dtype))
+    for function in (
+        lambda a: a + number, lambda a: number - a, lambda a: a * number, lambda a: number / a, lambda a: a / number,
+    ):  # fmt: skip
+        here, there = function(x), function(x.cuda())
+        assert there.dtype is here.dtype
+        torch.testing.assert_close(there.cpu(), here, equal_nan=True, rtol=0, atol=0)
+
+
+LISTS = """
+template <typename T> __global__ void grow(pg_lists<T, 2> lists, double by) {
+    lists.each([=](T *const *at, long long i) { at[0][i] += T(by) * at[1][i]; });
+}
+"""
+
+
+@pytest.mark.parametrize("count", [1, 3, 130, 300])
+def test_lists_of_arrays(cupy, count, stand_in):
+    grow = load_inline(cuda=LISTS, name="grow", arrays=2, numbers=1, per="list")
+    sizes = [(7 * n) % 13 * 100 for n in range(count)]
+    xs, ys = [cupy.ones(n, "float32") for n in sizes], [cupy.arange(n, dtype="float32") for n in sizes]
+    grow(xs, ys, 0.0)
+    before = stand_in.counts()["launches"]
+    assert grow(xs, ys, 2.0) == count
+    assert stand_in.counts()["launches"] - before == (-(-count // 120) if any(sizes) else 0)
+    for x, y in zip(xs, ys):
+        assert (x == 1 + 2 * y).all()
+
+
+def test_lists_are_served_up_to_what_does_not_fit(cupy):
+    grow = load_inline(cuda=LISTS, name="grow", arrays=2, numbers=1, per="list")
+    xs, ys = [cupy.zeros(3) for _ in range(4)], [cupy.ones(3) for _ in range(4)]
+    for wrong in (cupy.ones(3, "float32"), cupy.ones(6)[::2], cupy.ones(4)):
+        for place in range(4):
+            given = [*ys]
+            given[place] = wrong
+            for x in xs:
+                x[...] = 0
+            assert grow(xs, given, 1.0) == place
+            assert [x.tolist() for x in xs] == [[1.0] * 3] * place + [[0.0] * 3] * (4 - place)
+    assert grow(cupy.zeros(3, "int16"), cupy.zeros(3, "int16"), 1.0) is NotImplemented
+    assert grow(xs[0], ys[0][:2], 1.0) is NotImplemented and grow(xs[0], ys[0], 1.0) is None
