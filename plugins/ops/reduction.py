@@ -19,6 +19,7 @@ from plugrad.extend import (
 )
 
 from ._checks import dtype_word
+from ._sums_on_cuda import summed
 
 _LONG = 1024  # slices along a dimension from which they are reduced in stages
 _BLOCKS = 256  # slices that one stage reduces
@@ -145,6 +146,12 @@ def summed_in_c(call, xp, input, dim, keepdim, scale, roots=False):
     return out if call(input, out, first, last, scale, roots) is None else NotImplemented
 
 
+@sum_.kernel("cuda")
+def sum_on_cuda(xp, input, dim=None, keepdim=False, *, dtype=None):
+    result = NotImplemented if dtype is not None else summed(xp, input, dim, keepdim)
+    return sum_.kernels["*"](xp, input, dim, keepdim, dtype=dtype) if result is NotImplemented else result
+
+
 multilinear(sum_, "input")
 
 
@@ -205,6 +212,12 @@ def mean_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
     if dtype is not None:
         return NotImplemented
     return summed_in_c(call, xp, input, dim, keepdim, count_of(input.shape, dim))
+
+
+@mean.kernel("cuda")
+def mean_on_cuda(xp, input, dim=None, keepdim=False, *, dtype=None):
+    result = NotImplemented if dtype is not None else summed(xp, input, dim, keepdim, count_of(input.shape, dim))
+    return mean.kernels["*"](xp, input, dim, keepdim, dtype=dtype) if result is NotImplemented else result
 
 
 multilinear(mean, "input")

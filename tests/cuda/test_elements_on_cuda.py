@@ -118,6 +118,40 @@ def test_arithmetic_with_numbers(number, dtype):
         torch.testing.assert_close(there.cpu(), here, equal_nan=True, rtol=0, atol=0)
 
 
+SUMS = [
+    ((), None), ((7,), None), ((3, 40000), None), ((3, 40000), 1), ((40000,), 0), ((2000, 5), 0), ((600, 70), 0),
+    ((3, 4, 5), 1), ((3, 4, 5), (0, 1)), ((3, 4, 5), (1, 2)), ((3, 4, 5), (0, 2)), ((2, 1100, 33), 1), ((0, 3), 0), ((3, 0), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
+@pytest.mark.parametrize("shape, dim", SUMS)
+def test_sums(shape, dim, dtype):
+    torch.manual_seed(3)
+    x = (torch.randn(shape) + 0.1).to(getattr(torch, dtype))
+    close = {"float64": 1e-12, "float32": 1e-4}.get(dtype, 2e-2)
+    for function in (torch.sum, torch.mean)[: 1 if dtype == "int64" else 2]:
+        for keepdim in (False, True):
+            options = {} if dim is None else {"dim": dim, "keepdim": keepdim}
+            exact = function(x.double(), **options).to(function(x, **options).dtype)
+            there = function(x.cuda(), **options)
+            torch.testing.assert_close(there.cpu(), exact, rtol=close, atol=close, equal_nan=True)
+    if x.ndim > 1 and dim is not None:
+        torch.testing.assert_close(x.cuda().mT.sum(dim).cpu(), x.mT.sum(dim), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("order", [1, 7])
+def test_sums_in_any_order_of_threads(order, stand_in):
+    x = torch.randn(1100, 40).cuda()
+    before = [x.sum(0).cpu(), x.sum(1).cpu(), x.sum().cpu()]
+    stand_in.set_order(order)
+    try:
+        after = [x.sum(0).cpu(), x.sum(1).cpu(), x.sum().cpu()]
+    finally:
+        stand_in.set_order(0)
+    assert all(map(torch.equal, before, after))
+
+
 LISTS = """
 template <typename T> __global__ void grow(pg_lists<T, 2> lists, double by) {
     lists.each([=](T *const *at, long long i) { at[0][i] += T(by) * at[1][i]; });
