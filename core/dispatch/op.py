@@ -60,7 +60,7 @@ class FastKernels(dict):
 
 
 class FastWrites(FastKernels):
-    """For each tensor type whether the fast path of an in-place form serves it; True where NumPy locks what overlaps."""
+    """For each tensor type whether the fast path of an in-place form serves it; True where overlaps are locked."""
 
     __slots__ = ()
 
