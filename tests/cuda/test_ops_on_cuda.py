@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import pytest
@@ -54,7 +55,7 @@ def cast(tensor, dtype):
     if not tensor.is_floating_point():
         return tensor
     whole = (tensor * 3).round() if dtype is torch.int64 else tensor
-    return whole.detach().to(dtype)
+    return whole.detach().to(dtype).requires_grad_(tensor.requires_grad and dtype is not torch.int64)
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name not in HERE])
@@ -84,4 +85,8 @@ def test_op_in_other_types(name, everything, on_stand_in):
                         compare_values(op, given, "cuda", error, error, draws(op, given))
 
                     attempt(failures, "types", label, agree)
+                    if not on_stand_in and "types" not in failures:
+                        attempt(failures, "types", f"gradient of {label}", functools.partial(
+                            compare, op, given, "cuda", (False,), 10 * error, 10 * error, draws(op, given)
+                        ))  # fmt: skip
     settle(name, "types", failures, on_stand_in)
