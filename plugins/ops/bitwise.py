@@ -87,8 +87,9 @@ def bitwise_left_shift(xp, input, other):
     tensor([ 4, 12])
     """
     refuse(NOT_INTEGER, "lshift_cpu", input, other)
+    dtype, other = _dtype(input, other), xp.asarray(other)
     outside = _outside(xp, input, other)
-    return xp.where(outside, 0, xp.left_shift(input, xp.where(outside, 0, other).astype(_dtype(input, other))))
+    return xp.where(outside, 0, xp.left_shift(input, xp.where(outside, 0, other).astype(dtype)))
 
 
 @binary(promote="int", numbers="both")
@@ -100,7 +101,7 @@ def bitwise_right_shift(xp, input, other):
     tensor([ 2, -2])
     """
     refuse(NOT_INTEGER, "rshift_cpu", input, other)
-    dtype = _dtype(input, other)
+    dtype, other = _dtype(input, other), xp.asarray(other)
     most = 8 * dtype.itemsize - 1
     outside = _outside(xp, input, other)
     shifted = xp.right_shift(input, xp.where(outside, most, other).astype(dtype))

@@ -342,6 +342,14 @@ def _functions_of(module, *names):
     return lambda: {name: getattr(module, name) for name in names}, write
 
 
+def _spec(module):
+    """Return a module's `__spec__`, without asking one that is imported, or puts another in its place, when asked."""
+    try:
+        return object.__getattribute__(module, "__dict__").get("__spec__")
+    except AttributeError:  # None, and what has no attributes
+        return None
+
+
 class _Modules(Table):
     """What names of modules lead to; that others are imported meanwhile is no change."""
 
@@ -362,7 +370,7 @@ class _Modules(Table):
         now = dict(sys.modules)
         before, whole = self._last
         if len(before) != len(whole) or not identical(before, now):
-            known = [(name, one, getattr(one, "__spec__", None)) for name, one in now.items()]
+            known = [(name, one, _spec(one)) for name, one in now.items()]
             whole = {name: one for name, one, spec in known if not getattr(spec, "_initializing", False)}
             self._last = now, whole
         return whole
