@@ -1,8 +1,14 @@
 """Fixtures that several rooms share."""
 
 import contextlib
+import os
+import sys
 
 import pytest
+
+# Test processes share the processors: threads of BLAS in each would wait for each other, for milliseconds a small call.
+if "PYTEST_XDIST_WORKER" in os.environ and "numpy" not in sys.modules:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import plugrad
 from plugrad import registry
