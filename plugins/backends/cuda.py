@@ -9,6 +9,7 @@ from plugrad.extend import Backend, collect, hookimpl
 from ._cupy import kernels_module
 from ._faults import Faults
 from ._functions import Functions
+from ._lists import Many
 from ._philox import Source
 
 try:
@@ -24,6 +25,7 @@ class CUDA(Backend):
     faults = Faults(cupy)
     xp = None if cupy is None else kernels_module(cupy, faults)
     functions = None if cupy is None else Functions(cupy)
+    many = None if cupy is None else Many(cupy)
     array_type = cupy.ndarray if cupy is not None else type(None)
 
     def available(self):

@@ -9,6 +9,7 @@ from collections import abc, defaultdict
 
 import plugrad
 from plugrad import Tensor, no_grad
+from plugrad.backends.lists import many_of, touched
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -150,8 +151,11 @@ class GradScaler:
     def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16) -> dict:
         """Multiply gradients in place; return for each device 1.0 or 0.0, whether one was infinite or NaN."""
         inverses, infinite = _Replicator(inv_scale), _Replicator(found_inf)
+        params = [param for group in optimizer.param_groups for param in group["params"]]
         with no_grad():
-            for param in [param for group in optimizer.param_groups for param in group["params"]]:
+            if self._unscaled_at_once(params, inv_scale, infinite):
+                return infinite._per_device_tensors
+            for param in params:
                 if not isinstance(param, Tensor):
                     raise AssertionError(f"expected param to be torch.Tensor, got {type(param).__name__}")
                 grad = param.grad
@@ -169,6 +173,18 @@ class GradScaler:
                 if inverses.master.item() != 1.0:
                     grad.mul_(inverses.get(grad.device))
         return infinite._per_device_tensors
+
+    def _unscaled_at_once(self, params, inverse, infinite) -> bool:
+        """Multiply gradients by one call, which waits for nothing; False where the backend has none for them."""
+        grads = [param.grad for param in params if isinstance(param, Tensor) and param.grad is not None]
+        if not grads or not all([isinstance(param, Tensor) for param in params]):
+            return False
+        many = many_of([*grads, inverse])
+        found = None if many is None else infinite.get(grads[0].device)
+        if many is None or not many.unscale([grad._data for grad in grads], inverse._data, found._data):
+            return False
+        touched([*grads, found])
+        return True
 
     # ------------------------------------------------------------------------------------------ steps
 

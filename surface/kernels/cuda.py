@@ -47,7 +47,7 @@ class CudaFunction:
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
         self.wide = frozenset(wide)
-        self.one_size = sizes and per in ("element", "pack")
+        self.one_size = sizes and per in ("element", "pack", "list")
         of_type = [n for n in range(arrays) if n not in self.indices | self.wide]
         self.typed = of_type[0] if of_type else 0  # the array that tells the type
         self.ready: dict = {}  # by threads of a block, device and type of elements
@@ -99,7 +99,7 @@ class CudaFunction:
             return NotImplemented
         if self.per != "list" and not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
             return NotImplemented
-        if self.one_size and any([one.size != first.size for one in arrays]):
+        if self.one_size and self.per != "list" and any([one.size != first.size for one in arrays]):
             return NotImplemented  # it would read beyond an end
         if not first.size and self.per != "list":
             return None if self.like is None else xp.empty_like(arrays[self.like])
@@ -152,7 +152,7 @@ def _arguments(pointer, function):
     """Return memory for the arguments of one launch, 8 bytes for each, and CuPy's pointers to them."""
     count, table = function.arrays + (function.like is not None) + 1, 0
     if function.per == "list":
-        count, table = 1, ROOM
+        count, table = 1, 1 + ROOM  # how many arrays, how many blocks before, and the arrays
     memory = array.array("q", bytes(8 * (count + table + function.numbers)))
     start, _ = memory.buffer_info()
     places = [*range(count), *range(count + table, len(memory))]
@@ -205,12 +205,16 @@ def _text(function, checks) -> str:
     return "\n    ".join([f"def launch({', '.join([*arrays, *numbers])}, blocks):", *lines]) + "\n"
 
 
-def _launch_table(kernel, memory, given, table, count, blocks):
-    """Launch a kernel for the arrays in a table, each in as many blocks as it has parts of EACH elements."""
+def _launch_table(kernel, memory, given, table, count, before, blocks):
+    """Launch a kernel for the arrays in a table, each in as many blocks as it has parts of EACH elements.
+
+    Return how many blocks there were with those of tables before.
+    """
     if blocks:
-        memory[0] = count
-        memory[1 : 1 + len(table)] = array.array("q", table)
+        memory[0], memory[1] = count, before
+        memory[2 : 2 + len(table)] = array.array("q", table)
         kernel((blocks,), (THREADS,), given)
+    return before + blocks
 
 
 def _list_text(function) -> str:
@@ -218,27 +222,29 @@ def _list_text(function) -> str:
 
     These are all up to the first that it does not serve, in as many launches as tables are filled.
     """
-    arrays, numbers = [f"a{n}" for n in range(function.arrays)], [f"n{n}" for n in range(function.numbers)]
-    lists = ", ".join([f"l{n}" for n in range(function.arrays)])
+    arrays = [f"a{n}" for n in range(function.arrays)]
+    lists = "".join([f"l{n}, " for n in range(function.arrays)])
+    numbers = "".join([f"n{n}, " for n in range(function.numbers)])
     wanted = ["a0.data.device_id == device"]
     for n, name in enumerate(arrays):
         dtype = "INT64" if n in function.indices else "dtype"
-        wanted += [f"{name}.dtype is {dtype} and {name}._c_contiguous"] + [f"{name}.size == size"] * (n > 0)
+        wanted += [f"{name}.dtype is {dtype} and {name}._c_contiguous"]
+        wanted += [f"{name}.size == size"] * (n > 0 and function.one_size)
     most = ROOM // (function.arrays + 2)
     return f"""
-def launch({lists}, {", ".join(numbers)}, blocks):
+def launch({lists}{numbers}blocks):
     if l0.__class__ is not list:
-        return general(({lists}, {", ".join(numbers)}), blocks)
+        return general(({lists}{numbers}), blocks)
     try:
         dtype, device = l{function.typed}[0].dtype, current()
         kernel = ready[{THREADS}, device][dtype]
         memory, given = pool.pop()
     except KeyError:
-        return general(({lists}, {", ".join(numbers)}), blocks)
+        return general(({lists}{numbers}), blocks)
     except IndexError:
         memory, given = arguments()
-    pack(memory, {8 * (ROOM + 1)}, {", ".join(numbers)})
-    table, count, done, blocks = [], 0, 0, 0
+    pack(memory, {8 * (ROOM + 2)}, {numbers})
+    table, count, done, before, blocks = [], 0, 0, 0, 0
     for {", ".join(arrays)} in zip({lists}):
         size = a0.size
         if not ({" and ".join(wanted)}):
@@ -247,9 +253,9 @@ def launch({lists}, {", ".join(numbers)}, blocks):
         blocks -= -size // {EACH}
         count += 1
         if count == {most}:
-            launch_table(kernel, memory, given, table, count, blocks)
+            before = launch_table(kernel, memory, given, table, count, before, blocks)
             table, count, done, blocks = [], 0, done + count, 0
-    launch_table(kernel, memory, given, table, count, blocks)
+    launch_table(kernel, memory, given, table, count, before, blocks)
     pool.append((memory, given))
     return done + count
 """

@@ -47,7 +47,7 @@ def load_inline(
             arrays, which the kernel gets as `pg_lists<T, arrays>` in the place of size and pointers.
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
         wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.
-        sizes: of CUDA per element or pack: whether all arrays have the size of the first; else the kernel looks itself.
+        sizes: of CUDA per element, pack or list: whether all arrays have the size of the first; else the kernel looks.
         types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel
             is for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
 

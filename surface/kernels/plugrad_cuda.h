@@ -74,10 +74,11 @@ template <typename T, typename Map> __device__ void pg_map(long long size, const
     pg_map(size, x, x, y, [f](T a, T) { return f(a); });
 }
 
-/* Lists of arrays, in kernels that have parts of PG_EACH elements of each for a block. `first`: an array's first block. */
+/* Lists of arrays, in kernels that have parts of PG_EACH elements of each for a block. `first`: an array's first block;
+   `before`: the blocks of earlier launches, for arrays that did not find room in this one. */
 #define PG_EACH 1024
 template <typename T, int COUNT> struct pg_lists {
-    long long count;
+    long long count, before;
     struct {
         T *at[COUNT];
         long long size, first;

@@ -8,6 +8,8 @@ import warnings
 
 import plugrad
 from plugrad import Tensor, no_grad
+from plugrad.backends.lists import many_of, touched
+from plugrad.extend import from_raw
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -43,9 +45,9 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     if not tensors:
         return plugrad.tensor(0.0)
     _check_foreach(foreach, tensors)
-    home = tensors[0].device
-    norms = plugrad.stack([plugrad.linalg.vector_norm(tensor, norm_type).to(home) for tensor in tensors])
-    total = norms.max() if math.isinf(norm_type) else plugrad.linalg.vector_norm(norms, norm_type)
+    total = _norm_at_once(tensors) if norm_type == 2 else None
+    if total is None:
+        total = _norm_of_norms(tensors, norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot "
@@ -54,6 +56,18 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
             "`error_if_nonfinite=False`"
         )
     return total
+
+
+def _norm_at_once(tensors):
+    many = many_of(tensors)
+    total = False if many is None else many.norm([t._data for t in tensors])
+    return None if total is False else from_raw(total)
+
+
+def _norm_of_norms(tensors, norm_type):
+    home = tensors[0].device
+    norms = plugrad.stack([plugrad.linalg.vector_norm(tensor, norm_type).to(home) for tensor in tensors])
+    return norms.max() if math.isinf(norm_type) else plugrad.linalg.vector_norm(norms, norm_type)
 
 
 @no_grad()
@@ -68,6 +82,9 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> Non
     _check_foreach(foreach, gradients)
     if total_norm.ndim:
         raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {total_norm.ndim} dimensions")
+    many = many_of([*gradients, total_norm])
+    if many is not None and many.clip([grad._data for grad in gradients], total_norm._data, max_norm):
+        return touched(gradients)
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     for grad in gradients:
         grad.mul_(factor.to(grad.device))
