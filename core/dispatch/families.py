@@ -86,7 +86,7 @@ class Elementwise(Op):
                 f"\"{self.name}\" not implemented for '{result._label}': it is defined for integers and bool"
             )
         compute = result.numpy
-        if result.name in self.widens:
+        if result.name in self.widens and not getattr(self.kernels.get(ttype.device.type), "halves", False):
             rare.narrow(self, raw, result)
             compute = getattr(dtypes, self.widens[result.name]).numpy
         for position in self.promoted:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import functools
 import pathlib
 
-from plugrad.extend import load_inline
+from plugrad.extend import is_half, load_inline
 
-_load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("normalization_channels.cu"))
-_moments = _load(name="channel_moments", arrays=3, numbers=2, per="block")
-_sums = _load(name="channel_sums", arrays=5, numbers=2, per="block")
+FLOATING = ("float32", "float64", "float16", "bfloat16")
+_load = functools.partial(
+    load_inline, cuda=pathlib.Path(__file__).with_name("normalization_channels.cu"), types=FLOATING
+)  # fmt: skip
+_moments = _load(name="channel_moments", arrays=3, numbers=2, per="block", wide=(1, 2))
+_sums = _load(name="channel_sums", arrays=5, numbers=2, per="block", wide=(2, 3, 4))
 _join_moments = _load(name="join_moments", arrays=4, numbers=2, per="row")
-_column_sums = _load(name="column_sums", arrays=6, numbers=3, per="block")
+_column_sums = _load(name="column_sums", arrays=6, numbers=3, per="block", wide=(2, 3, 4, 5))
 _join_sums = _load(name="join_sums", arrays=5, numbers=2, per="row")
-_scale = _load(name="scale_channels", arrays=6, numbers=5, per="row")
-_scale_grad = _load(name="scale_channels_grad", arrays=10, numbers=5, per="row")
-_row_moments = _load(name="row_moments", arrays=3, per="row")
-_scale_groups = _load(name="scale_groups", arrays=6, numbers=5, per="row")
-_group_sums = _load(name="group_sums", arrays=6, numbers=2, per="row")
-_scale_groups_grad = _load(name="scale_groups_grad", arrays=10, numbers=5, per="row")
+_scale = _load(name="scale_channels", arrays=6, numbers=5, per="row", wide=(2, 3))
+_scale_grad = _load(name="scale_channels_grad", arrays=10, numbers=5, per="row", wide=(3, 4, 6, 7, 8, 9))
+_row_moments = _load(name="row_moments", arrays=3, per="row", wide=(1, 2))
+_scale_groups = _load(name="scale_groups", arrays=6, numbers=5, per="row", wide=(2, 3))
+_group_sums = _load(name="group_sums", arrays=6, numbers=2, per="row", wide=(2, 3, 4, 5))
+_scale_groups_grad = _load(name="scale_groups_grad", arrays=10, numbers=5, per="row", wide=(3, 4, 6, 7, 8, 9))
 
 PER_THREAD, THREADS = 16, 256  # as in the kernels
 MOST = 65535  # channels: a grid is no higher
+
+
+def of_statistics(dtype):
+    """Return the type of means and sums of elements."""
+    return "float32" if is_half(dtype) else dtype
 
 
 class Channels:
@@ -51,7 +59,7 @@ class Channels:
 
     def in_parts(self, xp, kernel, arrays, *numbers):
         """Return two numbers for each part of each channel, as (C, parts), that a kernel computes from arrays."""
-        results = [xp.empty((self.count, self.parts), arrays[0].dtype) for _ in range(2)]
+        results = [xp.empty((self.count, self.parts), of_statistics(arrays[0].dtype)) for _ in range(2)]
         blocks = self.parts, self.count if self.inner > 1 else -(-self.count // 32)
         kernel(*arrays, *results, self.count, self.inner, *numbers, blocks=blocks)
         return results
@@ -62,7 +70,7 @@ def normalized(xp, input, weight, bias, small, eps):
     place = Channels(input)
     if place.count > MOST or any([part is not None and part.dtype != input.dtype for part in (weight, bias)]):
         return NotImplemented
-    rows, mean, variance = place.laid_out(xp, input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
+    rows, (mean, variance) = place.laid_out(xp, input), two(xp, small, input.dtype)
     _join_moments(*place.in_parts(xp, _moments, [rows]), mean, variance, place.whole, input.size // place.count)
     return scaled(xp, input, weight, bias, mean, variance, eps), mean, variance
 
@@ -71,7 +79,8 @@ def scaled(xp, input, weight, bias, mean, variance, eps):
     """Return the input normalized by means and variances of its channels; NotImplemented for other types."""
     place = Channels(input)
     rows = place.laid_out(xp, input)
-    parts = [rows if part is None else xp.ascontiguousarray(part) for part in (mean, variance, weight, bias)]
+    statistics = [one.astype(of_statistics(input.dtype), copy=False) for one in (mean, variance)]
+    parts = [rows if part is None else xp.ascontiguousarray(part) for part in (*statistics, weight, bias)]
     result, given = xp.empty_like(rows), (weight is not None, bias is not None)
     done = _scale(rows, result, *parts, eps, place.count, place.inner == 1, *given)
     return place.original(result) if done is None else done
@@ -97,7 +106,16 @@ def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
         _scale_grad(*arrays, eps, place.count, columns, weight is not None, count)
         result = place.original(out)
     parts = zip((of_weight, of_bias), shapes, needs[1:])
-    return result, *[value.reshape(shape) if need else None for value, shape, need in parts]
+    return result, *of_parts(parts, g.dtype)
+
+
+def of_parts(parts, dtype):
+    """Return gradients of weight and bias that are needed, in their shapes, None for the others."""
+    return [value.reshape(shape).astype(dtype, copy=False) if need else None for value, shape, need in parts]
+
+
+def two(xp, shape, dtype):
+    return [xp.empty(shape, of_statistics(dtype)) for _ in range(2)]
 
 
 def gradients_of_columns(xp, g, input, mean, variance, eps):
@@ -105,7 +123,7 @@ def gradients_of_columns(xp, g, input, mean, variance, eps):
     columns = input.shape[-1]
     rows, g = input.reshape(-1, columns), g.reshape(-1, columns)
     place = Channels(rows)
-    of_weight, of_bias = xp.empty(columns, input.dtype), xp.empty(columns, input.dtype)
+    of_weight, of_bias = two(xp, columns, input.dtype)
     parts = place.in_parts(xp, _column_sums, [g, rows, mean, variance], eps)
     _join_sums(*parts, variance, of_weight, of_bias, eps, True)
     return of_weight, of_bias
@@ -117,7 +135,7 @@ FEW = 8  # elements of a channel for which a block is too much
 def normalized_groups(xp, input, weight, bias, groups, small, eps):
     """Return the input with groups of channels normalized, and means and variances in the shape `small`."""
     (count, each), batch = groups, input.shape[0]
-    mean, variance, input = xp.empty(small, input.dtype), xp.empty(small, input.dtype), xp.ascontiguousarray(input)
+    (mean, variance), input = two(xp, small, input.dtype), xp.ascontiguousarray(input)
     rows = input.reshape(batch * count * each, -1)
     result = xp.empty_like(rows)
     parts = [rows if part is None else xp.ascontiguousarray(part) for part in (weight, bias)]
@@ -136,7 +154,7 @@ def gradients_of_groups(xp, grads, input, weight, mean, variance, groups, eps, n
     part = rows if weight is None else xp.ascontiguousarray(weight).reshape(-1)
     if part.dtype != input.dtype or g.dtype != input.dtype:
         return NotImplemented
-    sums = [xp.empty((batch, count * each), g.dtype) for _ in range(2)]
+    sums = two(xp, (batch, count * each), g.dtype)
     _group_sums(g, rows, mean, variance, *sums, eps, each)
     result, size = None, each * rows.shape[1]
     if needs[0]:
@@ -145,5 +163,4 @@ def gradients_of_groups(xp, grads, input, weight, mean, variance, groups, eps, n
         arrays = g, rows, result, mean, variance, part, *means, *map(xp.ascontiguousarray, grads[1:])
         _scale_groups_grad(*arrays, eps, count * each, each, weight is not None, size)
         result = result.reshape(input.shape)
-    rest = zip(reversed(sums), shapes, needs[1:])
-    return result, *[one.sum(0).reshape(shape) if need else None for one, shape, need in rest]
+    return result, *of_parts(zip([one.sum(0) for one in reversed(sums)], shapes, needs[1:]), g.dtype)

@@ -40,6 +40,11 @@ def _slopes(call, xp, g, values):
     return call(g, values)
 
 
+def _slopes_on_cuda(call, xp, g, values):
+    """The same; what does not lie in row-major order is copied first, which is one launch where the formula has many."""
+    return call(xp.ascontiguousarray(g), xp.ascontiguousarray(values)) if g.ndim else call(g, values)
+
+
 # ---------------------------------------------------------------- straight lines
 
 
@@ -77,8 +82,8 @@ def relu_vjp(F, g, y):
 
 
 relu.vjp_kernel("cpu")(native("relu_grad")(_slopes))
-relu.kernel("cuda")(native(_on_cuda(name="relu", arrays=1), otherwise=relu)(_of_elements))
-relu.vjp_kernel("cuda")(native(_on_cuda(name="relu_grad", arrays=2))(_slopes))
+relu.kernel("cuda")(native(_on_cuda(name="relu", arrays=1), otherwise=relu, halves=True)(_of_elements))
+relu.vjp_kernel("cuda")(native(_on_cuda(name="relu_grad", arrays=2))(_slopes_on_cuda))
 
 
 @unary(promote="same", at=(), fits=("min_val", "max_val"))
@@ -305,7 +310,7 @@ def sigmoid(xp, input):
 
 
 sigmoid.kernel("cpu")(native("sigmoid", otherwise=sigmoid, plain=True)(_of_elements))
-sigmoid.kernel("cuda")(native(_on_cuda(name="sigmoid", arrays=1), otherwise=sigmoid)(_of_elements))
+sigmoid.kernel("cuda")(native(_on_cuda(name="sigmoid", arrays=1), otherwise=sigmoid, halves=True)(_of_elements))
 
 
 @sigmoid.vjp
@@ -314,7 +319,7 @@ def sigmoid_vjp(F, g, y):
 
 
 sigmoid.vjp_kernel("cpu")(native("sigmoid_grad")(_slopes))
-sigmoid.vjp_kernel("cuda")(native(_on_cuda(name="sigmoid_grad", arrays=2))(_slopes))
+sigmoid.vjp_kernel("cuda")(native(_on_cuda(name="sigmoid_grad", arrays=2))(_slopes_on_cuda))
 
 
 @sigmoid.samples
@@ -464,7 +469,7 @@ def silu(xp, input):
 
 
 silu.kernel("cpu")(native("silu", otherwise=silu, plain=True)(_of_elements))
-silu.kernel("cuda")(native(_on_cuda(name="silu", arrays=1), otherwise=silu)(_of_elements))
+silu.kernel("cuda")(native(_on_cuda(name="silu", arrays=1), otherwise=silu, halves=True)(_of_elements))
 
 
 @silu.vjp
@@ -474,7 +479,7 @@ def silu_vjp(F, g, input):
 
 
 silu.vjp_kernel("cpu")(native("silu_grad")(_slopes))
-silu.vjp_kernel("cuda")(native(_on_cuda(name="silu_grad", arrays=2))(_slopes))
+silu.vjp_kernel("cuda")(native(_on_cuda(name="silu_grad", arrays=2))(_slopes_on_cuda))
 
 
 @unary(promote="same", at=())
@@ -516,7 +521,7 @@ def _gelu(call, xp, input, *, approximate="none"):
 
 
 gelu.kernel("cpu")(native("gelu", otherwise=gelu)(_gelu))
-gelu.kernel("cuda")(native(_on_cuda(name="gelu", arrays=1, numbers=1), otherwise=gelu)(_gelu))
+gelu.kernel("cuda")(native(_on_cuda(name="gelu", arrays=1, numbers=1), otherwise=gelu, halves=True)(_gelu))
 
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -539,7 +544,13 @@ def _gelu_slopes(call, xp, g, input, approximate):
 
 
 gelu.vjp_kernel("cpu")(native("gelu_grad")(_gelu_slopes))
-gelu.vjp_kernel("cuda")(native(_on_cuda(name="gelu_grad", arrays=2, numbers=1))(_gelu_slopes))
+
+@gelu.vjp_kernel("cuda")
+@native(_on_cuda(name="gelu_grad", arrays=2, numbers=1))
+def gelu_grad_on_cuda(call, xp, g, input, approximate):
+    if g.ndim:
+        g, input = xp.ascontiguousarray(g), xp.ascontiguousarray(input)
+    return call(g, input, approximate == "tanh")
 
 
 @hookimpl

@@ -47,57 +47,57 @@ struct channel_part {
 
 #define FOR_EACH(at, all) for (channel_part at = all; at.left; at.left--, at.next())
 
-template <typename T>
-__global__ void channel_moments(long long size, const T *x, T *means, T *squares, double channels, double length) {
+template <typename T, typename R = pg_real<T>>
+__global__ void channel_moments(long long size, const T *x, R *means, R *squares, double channels, double length) {
     const channel_part all(size, channels, length);
-    T sum = 0;
+    R sum = 0;
     FOR_EACH(at, all) sum += x[at.place()];
-    const T mean = all.sum(sum) / all.count;
+    const R mean = all.sum(sum) / all.count;
     sum = 0;
-    FOR_EACH(at, all) { const T rest = x[at.place()] - mean; sum += rest * rest; }
+    FOR_EACH(at, all) { const R rest = x[at.place()] - mean; sum += rest * rest; }
     sum = all.sum(sum);
     if (all.first) means[all.channel * all.parts + all.part] = mean, squares[all.channel * all.parts + all.part] = sum;
 }
 
 // A row of parts for each channel; all parts but the last have `whole` of `count` elements.
-template <typename T>
-__global__ void join_moments(long long size, const T *means, const T *squares, T *mean, T *variance, double whole,
+template <typename T, typename R = pg_real<T>>
+__global__ void join_moments(long long size, const R *means, const R *squares, R *mean, R *variance, double whole,
                              double count) {
     means += blockIdx.x * size, squares += blockIdx.x * size;
-    T sum = 0;
+    R sum = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS)
-        sum += means[i] * T(i < size - 1 ? whole : count - whole * (size - 1));
-    const T middle = pg_sum(sum) / T(count);
+        sum += means[i] * R(i < size - 1 ? whole : count - whole * (size - 1));
+    const R middle = pg_sum(sum) / R(count);
     sum = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
-        const T apart = means[i] - middle;
-        sum += squares[i] + apart * apart * T(i < size - 1 ? whole : count - whole * (size - 1));
+        const R apart = means[i] - middle;
+        sum += squares[i] + apart * apart * R(i < size - 1 ? whole : count - whole * (size - 1));
     }
-    sum = pg_sum(sum) / T(count);
+    sum = pg_sum(sum) / R(count);
     if (threadIdx.x == 0) mean[blockIdx.x] = middle, variance[blockIdx.x] = sum;
 }
 
 // Rows of (N * C, L); or, with `columns`, of (N, C).
-template <typename T>
-__global__ void scale_channels(long long size, const T *x, T *y, const T *mean, const T *variance, const T *weight,
+template <typename T, typename R = pg_real<T>>
+__global__ void scale_channels(long long size, const T *x, T *y, const R *mean, const R *variance, const T *weight,
                                const T *bias, double eps, double channels, double columns, double weighted,
                                double biased) {
     x += blockIdx.x * size, y += blockIdx.x * size;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
         const long long c = columns ? i : blockIdx.x % (unsigned)channels;
-        const T scale = 1 / sqrt(variance[c] + T(eps)) * (weighted ? weight[c] : T(1));
-        y[i] = (x[i] - mean[c]) * scale + (biased ? bias[c] : T(0));
+        const R scale = 1 / sqrt(variance[c] + R(eps)) * (weighted ? R(weight[c]) : R(1));
+        y[i] = (x[i] - mean[c]) * scale + (biased ? R(bias[c]) : R(0));
     }
 }
 
-template <typename T>
-__global__ void channel_sums(long long size, const T *g, const T *x, const T *mean, T *plain, T *along, double channels,
+template <typename T, typename R = pg_real<T>>
+__global__ void channel_sums(long long size, const T *g, const T *x, const R *mean, R *plain, R *along, double channels,
                              double length) {
     const channel_part all(size, channels, length);
-    const T middle = all.inside ? mean[all.channel] : T(0);
-    T sum = 0, product = 0;
+    const R middle = all.inside ? mean[all.channel] : R(0);
+    R sum = 0, product = 0;
     FOR_EACH(at, all) {
-        const T slope = g[at.place()];
+        const R slope = g[at.place()];
         sum += slope, product += slope * (x[at.place()] - middle);
     }
     sum = all.sum(sum), product = all.sum(product);
@@ -105,94 +105,94 @@ __global__ void channel_sums(long long size, const T *g, const T *x, const T *me
 }
 
 // The same for rows (N, C) that were normalized each by itself: sums over rows, for the gradients of weight and bias.
-template <typename T>
-__global__ void column_sums(long long size, const T *g, const T *x, const T *mean, const T *variance, T *plain, T *along,
+template <typename T, typename R = pg_real<T>>
+__global__ void column_sums(long long size, const T *g, const T *x, const R *mean, const R *variance, R *plain, R *along,
                             double channels, double length, double eps) {
     const channel_part all(size, channels, length);
-    T sum = 0, product = 0;
+    R sum = 0, product = 0;
     FOR_EACH(at, all) {
-        const T slope = g[at.place()];
-        sum += slope, product += slope * ((x[at.place()] - mean[at.n]) / sqrt(variance[at.n] + T(eps)));
+        const R slope = g[at.place()];
+        sum += slope, product += slope * ((x[at.place()] - mean[at.n]) / sqrt(variance[at.n] + R(eps)));
     }
     sum = all.sum(sum), product = all.sum(product);
     if (all.first) plain[all.channel * all.parts + all.part] = sum, along[all.channel * all.parts + all.part] = product;
 }
 
 // With `by_row` the root of the variance is in the sums already.
-template <typename T>
-__global__ void join_sums(long long size, const T *plain, const T *along, const T *variance, T *of_weight, T *of_bias,
+template <typename T, typename R = pg_real<T>>
+__global__ void join_sums(long long size, const R *plain, const R *along, const R *variance, R *of_weight, R *of_bias,
                           double eps, double by_row) {
-    T sum = 0, product = 0;
+    R sum = 0, product = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS)
         sum += plain[blockIdx.x * size + i], product += along[blockIdx.x * size + i];
     sum = pg_sum(sum), product = pg_sum(product);
     if (threadIdx.x != 0) return;
     of_bias[blockIdx.x] = sum;
-    of_weight[blockIdx.x] = by_row ? product : product / sqrt(variance[blockIdx.x] + T(eps));
+    of_weight[blockIdx.x] = by_row ? product : product / sqrt(variance[blockIdx.x] + R(eps));
 }
 
 // With h = (x - mean) / root: weight / root (g - mean(g) - h mean(g h)), and what comes by way of mean and variance.
-template <typename T>
-__global__ void scale_channels_grad(long long size, const T *g, const T *x, T *out, const T *mean, const T *variance,
-                                    const T *weight, const T *of_weight, const T *of_bias, const T *of_mean,
-                                    const T *of_variance, double eps, double channels, double columns, double weighted,
+template <typename T, typename R = pg_real<T>>
+__global__ void scale_channels_grad(long long size, const T *g, const T *x, T *out, const R *mean, const R *variance,
+                                    const T *weight, const R *of_weight, const R *of_bias, const R *of_mean,
+                                    const R *of_variance, double eps, double channels, double columns, double weighted,
                                     double count) {
     g += blockIdx.x * size, x += blockIdx.x * size, out += blockIdx.x * size;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
         const long long c = columns ? i : blockIdx.x % (unsigned)channels;
-        const T root = 1 / sqrt(variance[c] + T(eps)), rest = x[i] - mean[c], n = T(count);
-        const T centred = g[i] - of_bias[c] / n - rest * root * (of_weight[c] / n);
-        out[i] = centred * root * (weighted ? weight[c] : T(1)) + (of_mean[c] + 2 * of_variance[c] * rest) / n;
+        const R root = 1 / sqrt(variance[c] + R(eps)), rest = x[i] - mean[c], n = R(count);
+        const R centred = g[i] - of_bias[c] / n - rest * root * (of_weight[c] / n);
+        out[i] = centred * root * (weighted ? R(weight[c]) : R(1)) + (of_mean[c] + 2 * of_variance[c] * rest) / n;
     }
 }
 
 // Groups: rows of (N * G, elements) give the statistics, rows of (N * C, L) are scaled; `each` channels are of a group.
 
-template <typename T> __global__ void row_moments(long long size, const T *x, T *mean, T *variance) {
+template <typename T, typename R = pg_real<T>> __global__ void row_moments(long long size, const T *x, R *mean, R *variance) {
     x += blockIdx.x * size;
-    T sum = 0;
+    R sum = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += x[i];
-    const T middle = pg_sum(sum) / size;
+    const R middle = pg_sum(sum) / size;
     sum = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += (x[i] - middle) * (x[i] - middle);
     sum = pg_sum(sum) / size;
     if (threadIdx.x == 0) mean[blockIdx.x] = middle, variance[blockIdx.x] = sum;
 }
 
-template <typename T>
-__global__ void scale_groups(long long size, const T *x, T *y, const T *mean, const T *variance, const T *weight,
+template <typename T, typename R = pg_real<T>>
+__global__ void scale_groups(long long size, const T *x, T *y, const R *mean, const R *variance, const T *weight,
                              const T *bias, double eps, double channels, double each, double weighted, double biased) {
     x += blockIdx.x * size, y += blockIdx.x * size;
     const unsigned c = blockIdx.x % (unsigned)channels, group = blockIdx.x / (unsigned)each;
-    const T middle = mean[group], scale = 1 / sqrt(variance[group] + T(eps)) * (weighted ? weight[c] : T(1));
-    const T shift = biased ? bias[c] : T(0);
+    const R middle = mean[group], scale = 1 / sqrt(variance[group] + R(eps)) * (weighted ? R(weight[c]) : R(1));
+    const R shift = biased ? R(bias[c]) : R(0);
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) y[i] = (x[i] - middle) * scale + shift;
 }
 
-template <typename T>
-__global__ void group_sums(long long size, const T *g, const T *x, const T *mean, const T *variance, T *plain, T *along,
+template <typename T, typename R = pg_real<T>>
+__global__ void group_sums(long long size, const T *g, const T *x, const R *mean, const R *variance, R *plain, R *along,
                            double eps, double each) {
     g += blockIdx.x * size, x += blockIdx.x * size;
     const unsigned group = blockIdx.x / (unsigned)each;
-    const T middle = mean[group];
-    T sum = 0, product = 0;
-    for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += g[i], product += g[i] * (x[i] - middle);
+    const R middle = mean[group];
+    R sum = 0, product = 0;
+    for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += g[i], product += R(g[i]) * (x[i] - middle);
     sum = pg_sum(sum), product = pg_sum(product);
     if (threadIdx.x == 0)
-        plain[blockIdx.x] = sum, along[blockIdx.x] = product / sqrt(variance[group] + T(eps));
+        plain[blockIdx.x] = sum, along[blockIdx.x] = product / sqrt(variance[group] + R(eps));
 }
 
 // `plain` and `along` are the means over each group of what group_sums gave, times the weight.
-template <typename T>
-__global__ void scale_groups_grad(long long size, const T *g, const T *x, T *out, const T *mean, const T *variance,
-                                  const T *weight, const T *plain, const T *along, const T *of_mean,
-                                  const T *of_variance, double eps, double channels, double each, double weighted,
+template <typename T, typename R = pg_real<T>>
+__global__ void scale_groups_grad(long long size, const T *g, const T *x, T *out, const R *mean, const R *variance,
+                                  const T *weight, const R *plain, const R *along, const R *of_mean,
+                                  const R *of_variance, double eps, double channels, double each, double weighted,
                                   double count) {
     g += blockIdx.x * size, x += blockIdx.x * size, out += blockIdx.x * size;
     const unsigned c = blockIdx.x % (unsigned)channels, group = blockIdx.x / (unsigned)each;
-    const T middle = mean[group], root = 1 / sqrt(variance[group] + T(eps)), factor = weighted ? weight[c] : T(1);
-    const T by_mean = of_mean[group] / T(count) - root * plain[group];
-    const T by_rest = 2 * of_variance[group] / T(count) - root * root * along[group];
+    const R middle = mean[group], root = 1 / sqrt(variance[group] + R(eps)), factor = weighted ? R(weight[c]) : R(1);
+    const R by_mean = of_mean[group] / R(count) - root * plain[group];
+    const R by_rest = 2 * of_variance[group] / R(count) - root * root * along[group];
     for (long long i = threadIdx.x; i < size; i += PG_THREADS)
         out[i] = root * factor * g[i] + by_mean + by_rest * (x[i] - middle);
 }

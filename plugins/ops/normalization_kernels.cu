@@ -1,35 +1,38 @@
 // Normalization of rows, a block for each; see plugrad_cuda.h. Without a weight or bias any array stands in its place.
 
 template <typename T>
-__global__ void normalize(long long size, const T *x, T *y, T *mean, T *variance, const T *weight, const T *bias,
-                          double eps, double weighted, double biased) {
+__global__ void normalize(long long size, const T *x, T *y, pg_real<T> *mean, pg_real<T> *variance, const T *weight,
+                          const T *bias, double eps, double weighted, double biased) {
+    typedef pg_real<T> R;
     x += blockIdx.x * size, y += blockIdx.x * size;
-    T sum = 0;
+    R sum = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += x[i];
-    const T middle = pg_sum(sum) / size;
+    const R middle = pg_sum(sum) / size;
     sum = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) sum += (x[i] - middle) * (x[i] - middle);
-    const T spread = pg_sum(sum) / size, scale = 1 / sqrt(spread + T(eps));
+    const R spread = pg_sum(sum) / size, scale = 1 / sqrt(spread + R(eps));
     for (long long i = threadIdx.x; i < size; i += PG_THREADS)
-        y[i] = (x[i] - middle) * scale * (weighted ? weight[i] : T(1)) + (biased ? bias[i] : T(0));
+        y[i] = (x[i] - middle) * scale * (weighted ? R(weight[i]) : R(1)) + (biased ? R(bias[i]) : R(0));
     if (threadIdx.x == 0) mean[blockIdx.x] = middle, variance[blockIdx.x] = spread;
 }
 
 // With h = (x - mean) scale and q = g weight: scale (q - mean(q) - h mean(q h)), and what comes by way of mean and variance.
 template <typename T>
-__global__ void normalize_grad(long long size, const T *g, const T *of_mean, const T *of_variance, const T *x,
-                               const T *mean, const T *variance, const T *weight, T *out, double eps, double weighted) {
+__global__ void normalize_grad(long long size, const T *g, const pg_real<T> *of_mean, const pg_real<T> *of_variance,
+                               const T *x, const pg_real<T> *mean, const pg_real<T> *variance, const T *weight, T *out,
+                               double eps, double weighted) {
+    typedef pg_real<T> R;
     g += blockIdx.x * size, x += blockIdx.x * size, out += blockIdx.x * size;
-    const T middle = mean[blockIdx.x], scale = 1 / sqrt(variance[blockIdx.x] + T(eps));
-    T plain = 0, along = 0;
+    const R middle = mean[blockIdx.x], scale = 1 / sqrt(variance[blockIdx.x] + R(eps));
+    R plain = 0, along = 0;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
-        const T q = weighted ? g[i] * weight[i] : g[i];
+        const R q = weighted ? R(g[i]) * R(weight[i]) : R(g[i]);
         plain += q, along += q * ((x[i] - middle) * scale);
     }
     plain = pg_sum(plain) / size, along = pg_sum(along) / size;
     for (long long i = threadIdx.x; i < size; i += PG_THREADS) {
-        const T q = weighted ? g[i] * weight[i] : g[i];
-        const T by_statistics = (of_mean[blockIdx.x] + 2 * of_variance[blockIdx.x] * (x[i] - middle)) / size;
+        const R q = weighted ? R(g[i]) * R(weight[i]) : R(g[i]);
+        const R by_statistics = (of_mean[blockIdx.x] + 2 * of_variance[blockIdx.x] * (x[i] - middle)) / size;
         out[i] = scale * (q - plain - (x[i] - middle) * scale * along) + by_statistics;
     }
 }

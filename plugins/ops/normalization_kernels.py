@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import nan, prod
 
 from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, op
@@ -88,25 +88,25 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
     return arrays[1:4] if done is None else done
 
 
-CUDA = pathlib.Path(__file__).with_suffix(".cu")
+_on_cuda = partial(
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="row", types=channels.FLOATING
+)  # fmt: skip
 
 
 def _place_on_cuda(input, weight, bias, dims, shape, layout):
     """Return what `_layout` does, (groups, channels of each) in the place of its 2; None where there is no kernel."""
-    if not input.size or input.dtype.char not in "fd":
+    if not input.size or input.dtype.char not in "fd" and not is_half(input.dtype):
         return None
     size = layout or input.shape
     place = _layout(size, dims, shape, *[None if part is None else part.shape for part in (weight, bias)])
-    if place is None or place[0] == 0 and len(dims) > 1:
-        return None
-    if place[0] == 2:
+    if place is not None and place[0] == 2:
         groups, elements = (size[1:3], size[3]) if layout else ((size[1], 1), prod(size[2:]))
         return (groups, place[1]) if elements >= channels.FEW else None
     return place
 
 
 @normalize_affine.kernel("cuda")
-@native(load_inline(cuda=CUDA, name="normalize", arrays=6, numbers=3, per="row"), otherwise=normalize_affine)
+@native(_on_cuda(name="normalize", arrays=6, numbers=3, wide=(2, 3)), otherwise=normalize_affine)
 def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=None):
     place = _place_on_cuda(input, weight, bias, dims, shape, layout)
     if place is None:
@@ -116,10 +116,11 @@ def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=No
         return channels.normalized(xp, input, weight, bias, small, eps)
     if what:
         return channels.normalized_groups(xp, input, weight, bias, what, small, eps)
-    result, mean, variance = xp.empty_like(input), xp.empty(small, input.dtype), xp.empty(small, input.dtype)
-    parts = [input if part is None else part for part in (weight, bias)]
-    done = call(input, result, mean, variance, *parts, eps, weight is not None, bias is not None)
-    return (result, mean, variance) if done is None else done
+    rows = input.reshape(-1, prod(shape)) if len(dims) > 1 else input
+    result, (mean, variance) = xp.ndarray(rows.shape, rows.dtype), channels.two(xp, small, input.dtype)
+    parts = [rows if part is None else part for part in (weight, bias)]
+    done = call(rows, result, mean, variance, *parts, eps, weight is not None, bias is not None)
+    return (result if rows is input else result.reshape(input.shape), mean, variance) if done is None else done
 
 
 @normalize_affine.samples
@@ -190,7 +191,7 @@ def normalize_grad_native(
 
 
 @normalize_affine.vjp_kernel("cuda", "input", "weight", "bias")
-@native(load_inline(cuda=CUDA, name="normalize_grad", arrays=8, numbers=2, per="row"))
+@native(_on_cuda(name="normalize_grad", arrays=8, numbers=2, wide=(1, 2, 4, 5)))
 def normalize_grad_on_cuda(
     call, xp, g, y1, y2, input, weight, dims, shape, eps, layout, input_shape, weight_shape, bias_shape, needs
 ):
@@ -202,16 +203,16 @@ def normalize_grad_on_cuda(
         return channels.gradients(xp, g, input, weight, y1, y2, eps, needs, shapes)
     if place[0]:
         return channels.gradients_of_groups(xp, g, input, weight, y1, y2, place[0], eps, needs, shapes)
-    result = xp.empty_like(input)
-    if call(*g, input, y1, y2, input if weight is None else weight, result, eps, weight is not None) is NotImplemented:
+    rows, slopes = (one.reshape(-1, prod(shape)) if len(dims) > 1 else one for one in (input, g[0]))
+    slopes, result = xp.ascontiguousarray(slopes), xp.ndarray(rows.shape, rows.dtype)
+    arrays = slopes, *g[1:], rows, y1, y2, rows if weight is None else weight, result
+    if call(*arrays, eps, weight is not None) is NotImplemented:
         return NotImplemented
-    of_weight = of_bias = None
-    if needs[1] or needs[2]:
-        of_weight, of_bias = channels.gradients_of_columns(xp, g[0], input, y1, y2, eps)
-    return (
-        result if needs[0] else None,
-        of_weight.reshape(weight_shape) if needs[1] else None, of_bias.reshape(bias_shape) if needs[2] else None,
-    )  # fmt: skip
+    result = result.reshape(input.shape) if needs[0] else None
+    if not (needs[1] or needs[2]):
+        return result, None, None
+    of_parts = channels.gradients_of_columns(xp, slopes, rows, y1, y2, eps)
+    return result, *channels.of_parts(zip(of_parts, shapes, needs[1:]), rows.dtype)
 
 
 @op(at=(), node="NativeBatchNormBackward0", like="input", any_order=True)

@@ -23,7 +23,10 @@ from plugrad.extend import (
 from ._checks import NOT_FLOATING, refuse
 from ._draws import exponential_array
 
-_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="row")
+_on_cuda = functools.partial(
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="row",
+    types=("float32", "float64", "float16", "bfloat16"),
+)  # fmt: skip
 
 
 def _prepare(name, input, dim, dtype):

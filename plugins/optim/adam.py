@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
 
 from plugrad.extend import Optimizer, collect, hookimpl, load_inline, native
@@ -98,11 +97,14 @@ def adam_in_c(call, xp, p, g, state, group):
     return call(p, g, state["exp_avg"], state["exp_avg_sq"], *_numbers(state, group))
 
 
-_load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="list")
+_on_cuda = load_inline(
+    cuda=pathlib.Path(__file__).with_suffix(".cu"), name="adam", arrays=5, numbers=8, per="list",
+    types=("float32", "float64", "float16", "bfloat16"),
+)  # fmt: skip
 
 
 @Adam.kernel("cuda")
-@native(_load(name="adam", arrays=5, numbers=8), lists=True, signed=True)
+@native(_on_cuda, lists=True, signed=True)
 def adam_on_cuda(call, xp, p, g, state, group):
     sign, amsgrad = -1 if group["maximize"] else 1, bool(group["amsgrad"])
     most = state["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]

@@ -99,7 +99,10 @@ def _shares(state, group):
     return kept, share, momentum if group["nesterov"] else 0.0
 
 
-_on_cuda = load_inline(cuda=pathlib.Path(__file__).with_suffix(".cu"), name="sgd", arrays=3, numbers=7, per="list")
+_on_cuda = load_inline(
+    cuda=pathlib.Path(__file__).with_suffix(".cu"), name="sgd", arrays=3, numbers=7, per="list",
+    types=("float32", "float64", "float16", "bfloat16"),
+)  # fmt: skip
 
 
 @SGD.kernel("cuda")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 
+from plugrad.devices.dtypes import is_half
 from plugrad.dispatch.source import compile_function
 from plugrad.kernels.loading import function, module
 
@@ -28,7 +29,7 @@ def is_native(function) -> bool:
     return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
 
 
-def native(name, otherwise=None, plain=False, lists=False, signed=False):
+def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=False):
     """Make a kernel of a function in C and of one in Python that calls it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
@@ -43,6 +44,9 @@ def native(name, otherwise=None, plain=False, lists=False, signed=False):
     `lists`: what is decorated may get lists in the place of arrays, and returns what the C function does: how many of
     these calls, one with each list's first array and so on, it served. So a step of an optimizer is one call.
 
+    `halves`: the function takes half precision as it is, where others are given float32; what it does not serve
+    `otherwise` gets in float32.
+
     `signed`: an optimizer's kernel looks at `maximize` itself; others get gradients that are negated.
     """
 
@@ -55,14 +59,27 @@ def native(name, otherwise=None, plain=False, lists=False, signed=False):
             functools.update_wrapper(kernel, adapter)
         else:
             other = otherwise.kernels.get("cpu") if is_native(call) else None
-            kernel = _with_fallback(adapter, call, other or otherwise.kernels["*"])
+            other = other or otherwise.kernels["*"]
+            kernel = _with_fallback(adapter, call, _in_single(other) if halves else other)
         kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
-        kernel.lists, kernel.signed = lists, signed
+        kernel.lists, kernel.signed, kernel.halves = lists, signed, halves
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)
         return kernel
 
     return join
+
+
+def _in_single(kernel):
+    """Return a kernel of elements that computes half precision in float32."""
+
+    def widened(xp, input, *rest, **options):
+        dtype = input.dtype
+        if not is_half(dtype):
+            return kernel(xp, input, *rest, **options)
+        return kernel(xp, input.astype("float32"), *rest, **options).astype(dtype)
+
+    return widened
 
 
 class _Written(str):

@@ -86,6 +86,7 @@ PRIVATE = {
     "plugrad.backends.following -> plugrad.graph.modes",
     "plugrad.catalog.rows -> plugrad.dispatch.source",
     "plugrad.kernels.cuda -> plugrad.dispatch.source",
+    "plugrad.kernels.joining -> plugrad.devices.dtypes",
     "plugrad.kernels.joining -> plugrad.dispatch.source",
     "plugrad.backends.lists -> plugrad.graph.modes",
     "plugrad.backends.lists -> plugrad.graph.versions",
