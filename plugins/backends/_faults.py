@@ -8,7 +8,6 @@ the op that made it, with its own type.
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import threading
 
@@ -16,6 +15,8 @@ import numpy
 
 import plugrad
 from plugrad.extend import load_inline
+
+from ._waiting import asked
 
 KEPT = 10_000  # checks that can still say which they were
 _load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("faults.cu"), per="block", indices=(1,))
@@ -30,7 +31,7 @@ class Faults:
         self.cupy, self.number, self.pending, self.lock = cupy, 0, {}, threading.Lock()
         self.memory = None  # two integers in pinned memory: the number of a check that saw a fault, and a value
         self.records: dict = {}  # that memory as an array of each device
-        self.at_once = os.environ.get("PLUGRAD_CUDA_SYNC", "0") not in ("", "0")
+        self.at_once = asked()
 
     def outside(self, index, low, size, error) -> None:
         """Have `error(worst)` raised if an index is outside of [low, size)."""

@@ -11,6 +11,7 @@ from ._faults import Faults
 from ._functions import Functions
 from ._lists import Many
 from ._philox import Source
+from ._waiting import Waiting, asked
 
 try:
     import cupy
@@ -67,6 +68,10 @@ class CUDA(Backend):
 
     def scipy(self, name):
         return importlib.import_module(f"cupyx.scipy.{name}")
+
+
+if cupy is not None and asked():
+    Waiting(cupy).install()
 
 
 @hookimpl

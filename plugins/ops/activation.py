@@ -41,7 +41,7 @@ def _slopes(call, xp, g, values):
 
 
 def _slopes_on_cuda(call, xp, g, values):
-    """The same; what does not lie in row-major order is copied first, which is one launch where the formula has many."""
+    """The same; what is not in row-major order is copied first: one launch, where the formula has many."""
     return call(xp.ascontiguousarray(g), xp.ascontiguousarray(values)) if g.ndim else call(g, values)
 
 

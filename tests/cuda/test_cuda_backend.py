@@ -192,6 +192,54 @@ def test_with_plugrad_cuda_sync_the_op_itself_raises():
     assert told.stdout == "at once: index 7 is out of bounds for dimension 0 with size 2\n", told.stderr
 
 
+FAILING = """
+import sys
+sys.path.insert(0, {tests!r})
+import os
+if os.environ.get("CUPY_ON_CPU"):
+    import cupy_on_cpu
+    cupy_on_cpu.load()
+    wrong = "if (threadIdx.x % 32 < 16) __syncthreads(); else __shfl_xor_sync(0xffffffffu, 1, 1);"
+else:
+    wrong = "*(volatile int *)8 = 1;"
+import plugrad as torch
+from plugrad.extend import load_inline, op
+
+source = "template <typename T> __global__ void fail(long long n, T *x) {{ " + wrong + " }}"
+fail = load_inline(cuda=source, name="fail", arrays=1)
+
+@op(at=(), like="input")
+def broken(xp, input):
+    if {forward}:
+        fail(input)
+    return input + 0
+
+@broken.vjp
+def broken_vjp(F, g):
+    fail(g.copy())
+    return g
+
+x = torch.ones(256, device="cuda", requires_grad=True)
+y = x * 2
+try:
+    y = broken(y)
+    y.backward(torch.ones_like(y))
+except torch.AcceleratorError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_with_plugrad_cuda_sync_an_error_of_cuda_names_the_op(forward, on_stand_in):
+    if on_stand_in and not forward:
+        pytest.skip("a launch of the stand-in fails at once, in the formula, not later")
+    program = FAILING.format(tests=str(pathlib.Path(__file__).parents[1]), forward=forward)
+    environment = {**os.environ, "PLUGRAD_CUDA_SYNC": "1"}
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120)
+    where = "in the op broken" if forward else "in the backward of BrokenBackward"
+    assert "CUDA error: " in told.stdout and where in told.stdout, told.stderr
+
+
 def test_indices_and_numbers_may_be_on_the_cpu():
     def program(device):
         x = torch.arange(12.0, device=device).reshape(3, 4).requires_grad_()
