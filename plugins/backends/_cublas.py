@@ -67,12 +67,19 @@ class Products:
             out = self.ndarray((*batch, shape[-2], columns), dtype)
         elif not (out._c_contiguous and out.dtype is dtype and out.shape == (*batch, shape[-2], columns)):
             return NotImplemented
-        left, ld_left, op_left, step_left = self._form(input, batch, rows, inner, single)
-        right, ld_right, op_right, step_right = self._form(other, batch, *other.shape[-2:], single)
+        if single and input._c_contiguous:  # as mostly
+            left, ld_left, op_left, step_left = input, inner, self.plain, 0
+        else:
+            left, ld_left, op_left, step_left = self._form(input, batch, rows, inner, single)
+        if single and other._c_contiguous:
+            right, ld_right, op_right, step_right = other, depth if turned else columns, self.plain, 0
+        else:
+            right, ld_right, op_right, step_right = self._form(other, batch, *other.shape[-2:], single)
         if turned:
             op_right = self.plain if op_right == self.turned else self.turned
         # Rows of ours are columns of cuBLAS, which so computes the transposed product of the transposed operands.
-        what = self._handle(place), op_right, op_left, columns, rows, inner
+        handle = self.local.__dict__.get(place) or self._handle(place)
+        what = handle, op_right, op_left, columns, rows, inner
         a, b, c = right.data.ptr, left.data.ptr, out.data.ptr
         real = char if char in "fd" else "f"
         one, before = _ONE[real], (_ONE if added else _ZERO)[real]
@@ -106,11 +113,8 @@ class Products:
         return array, columns, self.plain, 0 if array.size == rows * columns else rows * columns
 
     def _handle(self, place):
-        """Return cuBLAS's handle of this thread for a device."""
-        handles = self.local.__dict__
-        handle = handles.get(place)
-        if handle is None:
-            handle = handles[place] = self.cupy.cuda.Device(place).cublas_handle
+        """Return cuBLAS's handle of this thread for a device, and keep it."""
+        handle = self.local.__dict__[place] = self.cupy.cuda.Device(place).cublas_handle
         return handle
 
     def _kinds(self, dtype):

@@ -1,4 +1,4 @@
-"""With PLUGRAD_CUDA_SYNC=1 every op waits for what it launched, so that an error of CUDA comes from the op that made it.
+"""With PLUGRAD_CUDA_SYNC=1 every op waits for what it launched: an error of CUDA then comes from the op that made it.
 
 Else it comes from whichever call asks next, since nobody waits.
 """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import pathlib
+from functools import partial
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, native, op, reduction
+from plugrad.extend import Op, axes, collect, composite, hookimpl, load_inline, multilinear, native, op, reduction
 
 from ._checks import COMPLEX, INTEGRAL, refuse, refuse_arrays
 from .reduction import cast, shift
@@ -62,6 +64,32 @@ def cumsum_native(call, xp, input, dim, *, dtype=None):
     return call(input, dim, False) if dtype is None else NotImplemented
 
 
+_on_cuda = partial(
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), arrays=2,
+    types=("float32", "float64", "float16", "bfloat16"),
+)  # fmt: skip
+_columns = _on_cuda(name="running_columns", numbers=3, per="block")
+
+
+def _running_on_cuda(call, xp, input, dim, backward):
+    if not input.ndim or not input.size:
+        return NotImplemented
+    dim, array, shape = axes(dim, input.ndim), xp.ascontiguousarray(input), input.shape
+    result = xp.ndarray(shape, input.dtype)
+    if dim == input.ndim - 1:
+        done = call(array, result, backward)
+    else:
+        numbers = shape[dim], math.prod(shape[dim + 1 :]), backward
+        done = _columns(array, result, *numbers, blocks=-(-input.size // shape[dim] // 256))
+    return result if done is None else done
+
+
+@cumsum.kernel("cuda")
+@native(_on_cuda(name="running_rows", numbers=1, per="row"), otherwise=cumsum)
+def cumsum_on_cuda(call, xp, input, dim, *, dtype=None):
+    return NotImplemented if dtype is not None else _running_on_cuda(call, xp, input, dim, False)
+
+
 cumsum.meta(_same_shape)
 
 
@@ -77,6 +105,12 @@ def cumsum_vjp(F, g, dim):
 @native("cumsum")
 def cumsum_grad_native(call, xp, g, dim):
     return call(g, dim, True)
+
+
+@cumsum.vjp_kernel("cuda")
+@native(_on_cuda(name="running_rows", numbers=1, per="row"))
+def cumsum_grad_on_cuda(call, xp, g, dim):
+    return _running_on_cuda(call, xp, g, dim, True)
 
 
 @cumsum.samples

@@ -141,13 +141,35 @@ def test_sums(shape, dim, dtype):
         torch.testing.assert_close(x.cuda().mT.sum(dim).cpu(), x.mT.sum(dim), rtol=2e-2, atol=2e-2)
 
 
+RUNNING = [
+    ((5,), 0), ((3, 700), 1), ((3, 40), -1), ((700, 3), 0), ((2, 5, 300), 1), ((0, 3), 0), ((), 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+@pytest.mark.parametrize("shape, dim", RUNNING)
+def test_running_sums(shape, dim, dtype):
+    x = (torch.randn(shape) * 3).to(getattr(torch, dtype))
+    results = []
+    for device in ("cpu", "cuda"):
+        there = x.detach().to(device).requires_grad_(dtype != "int64")
+        y = there.cumsum(dim)
+        if dtype != "int64":
+            (y * torch.linspace(-1, 1, y.numel(), device=device).to(y.dtype).reshape(y.shape)).sum().backward()
+        results.append([y.detach().cpu(), there.mT.cumsum(dim).detach().cpu() if x.ndim > 1 else y.detach().cpu()])
+        results[-1] += [] if there.grad is None else [there.grad.cpu()]
+    close = {"rtol": 1e-2, "atol": 1e-1} if dtype == "float16" else {}
+    for here, other in zip(*results, strict=True):
+        torch.testing.assert_close(other, here, **close)
+
+
 @pytest.mark.parametrize("order", [1, 7])
 def test_sums_in_any_order_of_threads(order, stand_in):
     x = torch.randn(1100, 40).cuda()
-    before = [x.sum(0).cpu(), x.sum(1).cpu(), x.sum().cpu()]
+    before = [x.sum(0).cpu(), x.sum(1).cpu(), x.sum().cpu(), x.mT.contiguous().cumsum(1).cpu()]
     stand_in.set_order(order)
     try:
-        after = [x.sum(0).cpu(), x.sum(1).cpu(), x.sum().cpu()]
+        after = [x.sum(0).cpu(), x.sum(1).cpu(), x.sum().cpu(), x.mT.contiguous().cumsum(1).cpu()]
     finally:
         stand_in.set_order(0)
     assert all(map(torch.equal, before, after))
