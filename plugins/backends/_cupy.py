@@ -48,12 +48,15 @@ def of_bfloat16(function):
     """Return a function that gives bfloat16 for bfloat16, of which CuPy's makes float32."""
 
     def kept(*arrays, **options):
-        result = function(*arrays, **options)
-        if getattr(getattr(result, "dtype", None), "char", "") == "f":
-            types = {x.dtype for x in arrays if hasattr(x, "dtype") and x.dtype.kind != "b"}
-            if len(types) == 1 and "bfloat16" in map(str, types):
-                return result.astype(types.pop())
-        return result
+        result, wanted = function(*arrays, **options), None
+        for x in arrays:
+            dtype = getattr(x, "dtype", None)
+            if dtype is None or dtype.char == "?":
+                continue
+            if dtype.char != "E" or dtype.name != "bfloat16":
+                return result
+            wanted = dtype
+        return result if wanted is None else result.astype(wanted, copy=False)
 
     kept.__name__ = function.__name__
     return kept

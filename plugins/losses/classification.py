@@ -64,7 +64,7 @@ def _rows(xp, input):
 def _unrows(xp, rows, shape):
     """Return rows in the shape of the input they came from."""
     if len(shape) < 3:
-        return rows.reshape(shape)
+        return rows if rows.shape == shape else rows.reshape(shape)
     return xp.moveaxis(rows.reshape(shape[0], *shape[2:], shape[1]), -1, 1)
 
 
@@ -434,7 +434,7 @@ def cross_entropy_grad_on_cuda(call, xp, g, input, target, weight, ignore_index,
         numbers = ignore_index, weight is not None, rows.shape[1]
         if _count_rows(labels, weights, total, *numbers) is NotImplemented:
             return NotImplemented
-    result = xp.ndarray(rows.shape, rows.dtype)
+    result = xp.ndarray(rows.shape if input.ndim > 2 else input.shape, rows.dtype)
     arrays = rows, labels, weights, xp.ascontiguousarray(g), total, result
     done = call(*arrays, ignore_index, label_smoothing, weight is not None, reduction == "none", mean)
     return _unrows(xp, result, input.shape) if done is None else done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import pathlib
 
 from plugrad.extend import is_half, load_inline
@@ -50,10 +51,14 @@ class Channels:
         array = xp.ascontiguousarray(array if self.order is None else array.transpose(self.order))
         return array.reshape(-1, self.count if self.inner == 1 else self.inner)
 
+    def empty(self, xp, rows):
+        """Return memory for something like rows that `laid_out` made, which is no view where it need not be one."""
+        return xp.ndarray(self.shape if self.order is None else rows.shape, rows.dtype)
+
     def original(self, rows):
         """Return what `laid_out` made rows of, or something like it."""
         if self.order is None:
-            return rows.reshape(self.shape)
+            return rows
         moved = rows.reshape([self.shape[d] for d in self.order])
         return moved.transpose([self.order.index(d) for d in range(len(self.shape))])
 
@@ -81,7 +86,7 @@ def scaled(xp, input, weight, bias, mean, variance, eps):
     rows = place.laid_out(xp, input)
     statistics = [one.astype(of_statistics(input.dtype), copy=False) for one in (mean, variance)]
     parts = [rows if part is None else xp.ascontiguousarray(part) for part in (*statistics, weight, bias)]
-    result, given = xp.empty_like(rows), (weight is not None, bias is not None)
+    result, given = place.empty(xp, rows), (weight is not None, bias is not None)
     done = _scale(rows, result, *parts, eps, place.count, place.inner == 1, *given)
     return place.original(result) if done is None else done
 
@@ -96,11 +101,11 @@ def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
     part = rows if weight is None else xp.ascontiguousarray(weight)
     if place.count > MOST or part.dtype != input.dtype or g.dtype != input.dtype:
         return NotImplemented
-    of_weight, of_bias = xp.empty_like(mean), xp.empty_like(mean)
+    of_weight, of_bias = [xp.empty(_of_size(shape, place.count), mean.dtype) for shape in shapes]
     _join_sums(*place.in_parts(xp, _sums, [g, rows, mean]), variance, of_weight, of_bias, eps, False)
     result = None
     if needs[0]:
-        out = xp.empty_like(rows)
+        out = place.empty(xp, rows)
         arrays = g, rows, out, mean, variance, part, of_weight, of_bias, *map(xp.ascontiguousarray, grads[1:])
         columns, count = place.inner == 1, input.size // place.count
         _scale_grad(*arrays, eps, place.count, columns, weight is not None, count)
@@ -111,19 +116,28 @@ def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
 
 def of_parts(parts, dtype):
     """Return gradients of weight and bias that are needed, in their shapes, None for the others."""
-    return [value.reshape(shape).astype(dtype, copy=False) if need else None for value, shape, need in parts]
+    results = []
+    for value, shape, need in parts:
+        value = value if not need or value.shape == shape else value.reshape(shape)
+        results.append(value.astype(dtype, copy=False) if need else None)
+    return results
+
+
+def _of_size(shape, size):
+    """Return the shape that weight or bias have, or another one of their size where there are none."""
+    return shape if shape is not None and math.prod(shape) == size else (size,)
 
 
 def two(xp, shape, dtype):
     return [xp.empty(shape, of_statistics(dtype)) for _ in range(2)]
 
 
-def gradients_of_columns(xp, g, input, mean, variance, eps):
+def gradients_of_columns(xp, g, input, mean, variance, eps, shapes):
     """Return the gradients of weight and bias where the rows of an array (*, C) were normalized, as (C,)."""
     columns = input.shape[-1]
     rows, g = input.reshape(-1, columns), g.reshape(-1, columns)
     place = Channels(rows)
-    of_weight, of_bias = two(xp, columns, input.dtype)
+    of_weight, of_bias = [xp.empty(_of_size(shape, columns), mean.dtype) for shape in shapes]
     parts = place.in_parts(xp, _column_sums, [g, rows, mean, variance], eps)
     _join_sums(*parts, variance, of_weight, of_bias, eps, True)
     return of_weight, of_bias
@@ -137,14 +151,14 @@ def normalized_groups(xp, input, weight, bias, groups, small, eps):
     (count, each), batch = groups, input.shape[0]
     (mean, variance), input = two(xp, small, input.dtype), xp.ascontiguousarray(input)
     rows = input.reshape(batch * count * each, -1)
-    result = xp.empty_like(rows)
+    result = xp.empty_like(input)
     parts = [rows if part is None else xp.ascontiguousarray(part) for part in (weight, bias)]
     if any([part.dtype != input.dtype for part in parts]):
         return NotImplemented
     _row_moments(input.reshape(batch * count, -1), mean, variance)
     given = weight is not None, bias is not None
     _scale_groups(rows, result, mean, variance, *parts, eps, count * each, each, *given)
-    return result.reshape(input.shape), mean, variance
+    return result, mean, variance
 
 
 def gradients_of_groups(xp, grads, input, weight, mean, variance, groups, eps, needs, shapes):
@@ -158,9 +172,8 @@ def gradients_of_groups(xp, grads, input, weight, mean, variance, groups, eps, n
     _group_sums(g, rows, mean, variance, *sums, eps, each)
     result, size = None, each * rows.shape[1]
     if needs[0]:
-        result = xp.empty_like(rows)
+        result = xp.ndarray(input.shape, input.dtype)
         means = [(one if weight is None else one * part).reshape(-1, each).sum(1) / size for one in sums]
         arrays = g, rows, result, mean, variance, part, *means, *map(xp.ascontiguousarray, grads[1:])
         _scale_groups_grad(*arrays, eps, count * each, each, weight is not None, size)
-        result = result.reshape(input.shape)
     return result, *of_parts(zip([one.sum(0) for one in reversed(sums)], shapes, needs[1:]), g.dtype)

@@ -117,10 +117,10 @@ def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=No
     if what:
         return channels.normalized_groups(xp, input, weight, bias, what, small, eps)
     rows = input.reshape(-1, prod(shape)) if len(dims) > 1 else input
-    result, (mean, variance) = xp.ndarray(rows.shape, rows.dtype), channels.two(xp, small, input.dtype)
+    result, (mean, variance) = xp.ndarray(input.shape, rows.dtype), channels.two(xp, small, input.dtype)
     parts = [rows if part is None else part for part in (weight, bias)]
     done = call(rows, result, mean, variance, *parts, eps, weight is not None, bias is not None)
-    return (result if rows is input else result.reshape(input.shape), mean, variance) if done is None else done
+    return (result, mean, variance) if done is None else done
 
 
 @normalize_affine.samples
@@ -204,14 +204,14 @@ def normalize_grad_on_cuda(
     if place[0]:
         return channels.gradients_of_groups(xp, g, input, weight, y1, y2, place[0], eps, needs, shapes)
     rows, slopes = (one.reshape(-1, prod(shape)) if len(dims) > 1 else one for one in (input, g[0]))
-    slopes, result = xp.ascontiguousarray(slopes), xp.ndarray(rows.shape, rows.dtype)
+    slopes, result = xp.ascontiguousarray(slopes), xp.ndarray(input.shape, rows.dtype)
     arrays = slopes, *g[1:], rows, y1, y2, rows if weight is None else weight, result
     if call(*arrays, eps, weight is not None) is NotImplemented:
         return NotImplemented
-    result = result.reshape(input.shape) if needs[0] else None
+    result = result if needs[0] else None
     if not (needs[1] or needs[2]):
         return result, None, None
-    of_parts = channels.gradients_of_columns(xp, slopes, rows, y1, y2, eps)
+    of_parts = channels.gradients_of_columns(xp, slopes, rows, y1, y2, eps, shapes)
     return result, *channels.of_parts(zip(of_parts, shapes, needs[1:]), rows.dtype)
 
 
