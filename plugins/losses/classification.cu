@@ -6,11 +6,11 @@ __global__ void cross_entropy(long long size, const T *x, const long long *label
                               pg_real<T> *shares, long long *fault, double ignored, double smoothing, double weighted,
                               double number) {
     typedef pg_real<T> R;
-    x += blockIdx.x * size;
-    const long long label = labels[blockIdx.x];
+    x += PG_ROW * size;
+    const long long label = labels[PG_ROW];
     if (label == (long long)ignored || label < 0 || label >= size) {
         if (threadIdx.x == 0) {
-            values[blockIdx.x] = shares[blockIdx.x] = 0;
+            values[PG_ROW] = shares[PG_ROW] = 0;
             if (label != (long long)ignored) fault[1] = label, fault[0] = (long long)number;
         }
         return;
@@ -24,8 +24,8 @@ __global__ void cross_entropy(long long size, const T *x, const long long *label
         spread = pg_sum(spread) * R(smoothing / size);
     }
     if (threadIdx.x == 0) {
-        values[blockIdx.x] = share * (normalizer - (R(x[label]) - all.largest)) * R(1 - smoothing) + spread;
-        shares[blockIdx.x] = share;
+        values[PG_ROW] = share * (normalizer - (R(x[label]) - all.largest)) * R(1 - smoothing) + spread;
+        shares[PG_ROW] = share;
     }
 }
 
@@ -61,8 +61,8 @@ __global__ void cross_entropy_grad(long long size, const T *x, const long long *
                                    const pg_real<T> *total, T *out, double ignored, double smoothing, double weighted,
                                    double of_each, double mean) {
     typedef pg_real<T> R;
-    x += blockIdx.x * size, out += blockIdx.x * size;
-    const long long label = labels[blockIdx.x];
+    x += PG_ROW * size, out += PG_ROW * size;
+    const long long label = labels[PG_ROW];
     const bool counts = label != (long long)ignored && label >= 0 && label < size;
     const pg_exponentials<R> all = pg_sum_of_exp(size, x);
     R spread = 1;
@@ -71,7 +71,7 @@ __global__ void cross_entropy_grad(long long size, const T *x, const long long *
         for (long long i = threadIdx.x; i < size; i += PG_THREADS) spread += R(weight[i]);
         spread = pg_sum(spread) / size;
     }
-    const R given = counts ? R(of_each ? g[blockIdx.x] : g[0]) : R(0), scale = mean ? given / total[0] : given;
+    const R given = counts ? R(of_each ? g[PG_ROW] : g[0]) : R(0), scale = mean ? given / total[0] : given;
     const R even = scale * R(smoothing / size);
     const R sharp = scale * (weighted && counts ? R(weight[label]) : R(1)) * R(1 - smoothing);
     const R factor = (sharp + scale * spread * R(smoothing)) / all.sum;

@@ -89,7 +89,7 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
 
 
 _on_cuda = partial(
-    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="row", types=channels.FLOATING
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="rows", types=channels.FLOATING
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from ._checks import NOT_FLOATING, refuse
 from ._draws import exponential_array
 
 _on_cuda = functools.partial(
-    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="row",
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="rows",
     types=("float32", "float64", "float16", "bfloat16"),
 )  # fmt: skip
 

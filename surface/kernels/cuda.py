@@ -30,7 +30,8 @@ TYPES = {
     "bool": "bool", "float16": "pg_half", "bfloat16": "pg_bfloat16",
 }  # fmt: skip
 NAMES = ("launched", "checked")
-PER = ("element", "pack", "row", "block", "list")
+PER = ("element", "pack", "row", "rows", "block", "list")
+TOGETHER, MANY = 8, 1024  # short rows for a block of per="rows", where there are so many
 
 
 class CudaFunction:
@@ -103,7 +104,7 @@ class CudaFunction:
             return NotImplemented  # it would read beyond an end
         if not first.size and self.per != "list":
             return None if self.like is None else xp.empty_like(arrays[self.like])
-        for threads in (WARP, THREADS) if self.per == "row" else (THREADS,):
+        for threads in (WARP, THREADS) if self.per in ("row", "rows") else (THREADS,):
             self._make_ready(dtype, device, threads)
         if self.per != "list":
             return self.launched(*arrays, *numbers, blocks)
@@ -169,10 +170,11 @@ def _text(function, checks) -> str:
     """Return the source of `launch(*arrays, *numbers, blocks)`, which first looks at the arrays, or does not."""
     arrays = [f"a{n}" for n in range(function.arrays)]
     numbers, per = [f"n{n}" for n in range(function.numbers)], function.per
-    threads = f"{WARP} if size <= {SHORT} else {THREADS}" if per == "row" else f"{THREADS}"
+    of_rows = per in ("row", "rows")
+    threads = f"{WARP} if size <= {SHORT} else {THREADS}" if of_rows else f"{THREADS}"
     lines = [
         f"dtype, device, whole = a{function.typed}.dtype, current(), a0.size",
-        "size = a0.shape[-1] if a0.ndim else 1" if per == "row" else "size = whole",
+        "size = a0.shape[-1] if a0.ndim else 1" if of_rows else "size = whole",
         f"threads = {threads}",
         *["wide = FLOAT32 if dtype.itemsize == 2 else dtype"] * bool(function.wide and checks),
         "kernel = ready[threads, device][dtype]",
@@ -190,7 +192,14 @@ def _text(function, checks) -> str:
             "except (AttributeError, KeyError):", f"    {general}",
         ]  # fmt: skip
     elements = f"{THREADS} * 16 // a0.itemsize" if per == "pack" else f"{THREADS}"
-    grid = {"row": "(whole // size,)", "block": "blocks if blocks.__class__ is tuple else (blocks,)"}
+    grid = {
+        "row": "(whole // size,)", "rows": "(count // together,)",
+        "block": "blocks if blocks.__class__ is tuple else (blocks,)",
+    }  # fmt: skip
+    if per == "rows":
+        short = f"threads == {WARP} and count >= {MANY} and not count % {TOGETHER}"
+        lines += ["count = whole // size", f"together = {TOGETHER} if {short} else 1"]
+    block = "(threads, together)" if per == "rows" else "(threads,)"
     addresses = [f"{name}.data.ptr" for name in arrays]
     if function.like is not None:
         lines.append(f"result = ndarray(a{function.like}.shape, a{function.like}.dtype)")
@@ -198,7 +207,7 @@ def _text(function, checks) -> str:
     lines += [
         "try:", "    memory, given = pool.pop()", "except IndexError:", "    memory, given = arguments()",
         f"pack(memory, 0, {', '.join(['size', *addresses, *numbers])})",
-        f"kernel({grid.get(per, f'(-(-size // ({elements})),)')}, (threads,), given)",
+        f"kernel({grid.get(per, f'(-(-size // ({elements})),)')}, {block}, given)",
         "pool.append((memory, given))",
     ]  # fmt: skip
     lines += ["return result"] if function.like is not None else []

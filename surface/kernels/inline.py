@@ -43,7 +43,8 @@ def load_inline(
         flags: more options for the compiler.
         per: of CUDA: "element", a thread for each of `size` elements of the first array; "pack", one for each 16 bytes
             of them, as `pg_map` wants it; "row", a block of PG_THREADS threads, a warp or 256, for each row of `size`
-            elements; "block": calls say how many, as `blocks=`, one number or (x, y); or "list": calls give lists of
+            elements; "rows": the same, or where many rows are short several of them, each for a warp, whose number
+            is PG_ROW; "block": calls say how many, as `blocks=`, one number or (x, y); or "list": calls give lists of
             arrays, which the kernel gets as `pg_lists<T, arrays>` in the place of size and pointers.
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
         wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.

@@ -50,6 +50,9 @@ template <typename T> using pg_real = typename pg_computed<T>::type;
 /* The thread's element, in kernels that have one for each. */
 #define PG_ELEMENT ((long long)blockIdx.x * blockDim.x + threadIdx.x)
 
+/* The row of the thread's warp or block, in kernels that may have several short rows in a block, a warp for each. */
+#define PG_ROW ((long long)blockIdx.x * blockDim.y + threadIdx.y)
+
 /* Elements that are loaded and stored at once: 16 bytes, in kernels that have a thread for each such pack. */
 template <typename T> struct alignas(16) pg_pack {
     T at[16 / sizeof(T)];

@@ -101,5 +101,5 @@ def test_blocks_as_the_call_says(cupy):
     assert x.tolist() == [8] * 3 + [0] * 5
     function(x, blocks=(3, 2))
     assert x.tolist() == [8] * 6 + [0] * 2
-    with pytest.raises(ValueError, match="per is 'element', 'pack', 'row', 'block' or 'list'"):
+    with pytest.raises(ValueError, match="per is 'element', 'pack', 'row', 'rows', 'block' or 'list'"):
         load_inline(cuda=CHOSEN, name="places", arrays=1, per="thread")

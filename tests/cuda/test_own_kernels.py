@@ -6,7 +6,8 @@ import pytest
 import plugrad as torch
 
 F, inf = torch.nn.functional, numpy.inf
-ROWS = [(3, 7), (2, 3, 257), (5, 1), (1, 1000), (2, 600), (4,), (0, 3)]  # those of 600 are more than a warp's
+# Those of 600 are more than a warp's; a block has one of 1025 short ones, several of 1024.
+ROWS = [(3, 7), (2, 3, 257), (5, 1), (1, 1000), (2, 600), (4,), (0, 3), (1024, 5), (1025, 3)]
 OPS = {
     "softmax": lambda x: torch.softmax(x, -1), "log_softmax": lambda x: torch.log_softmax(x, -1),
     "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
