@@ -9,7 +9,7 @@ import pathlib
 from plugrad.extend import is_half, load_inline
 
 _load = functools.partial(
-    load_inline, cuda=pathlib.Path(__file__).with_name("sums.cu"), per="block", arrays=2,
+    load_inline, cuda=pathlib.Path(__file__).with_name("sums.cu"), per="block", arrays=2, threads=1024,
     types=("float32", "float64", "float16", "bfloat16"),
 )  # fmt: skip
 _rows = _load(name="sum_rows", numbers=3)
@@ -18,7 +18,7 @@ _join_rows = _load(name="join_rows", numbers=3, wide=(0,))
 _columns = _load(name="sum_columns", numbers=5)
 _parts_of_columns = _load(name="sum_parts_of_columns", numbers=5, wide=(1,))
 _join_columns = _load(name="join_columns", numbers=5, wide=(0,))
-OF_ROW, OF_COLUMN = 1 << 14, 1 << 9  # elements that a block adds up of each
+OF_ROW, OF_COLUMN = 1 << 17, 1 << 12  # elements that a block adds up of each
 MOST = 65535  # a grid is no higher
 
 
@@ -32,6 +32,9 @@ def summed(xp, input, dim, keepdim, divisor=1):
         first, last = min(dim), max(dim) + 1
         if last - first != len(dim):
             return NotImplemented
+    if not input.flags.c_contiguous and last - first > 1:  # those that are added up may lie in any order
+        order = sorted(range(first, last), key=lambda dim: -input.strides[dim])
+        input = input.transpose([*range(first), *order, *range(last, input.ndim)])
     shape = input.shape
     outer, n, inner = math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:])
     each = OF_ROW if inner == 1 else OF_COLUMN

@@ -41,8 +41,9 @@ def _slopes(call, xp, g, values):
 
 
 def _slopes_on_cuda(call, xp, g, values):
-    """The same; what is not in row-major order is copied first: one launch, where the formula has many."""
-    return call(xp.ascontiguousarray(g), xp.ascontiguousarray(values)) if g.ndim else call(g, values)
+    """The same; what is in different orders is copied first: one launch, where the formula has many."""
+    result = call(g, values)
+    return call(xp.ascontiguousarray(g), xp.ascontiguousarray(values)) if result is NotImplemented else result
 
 
 # ---------------------------------------------------------------- straight lines
@@ -548,9 +549,7 @@ gelu.vjp_kernel("cpu")(native("gelu_grad")(_gelu_slopes))
 @gelu.vjp_kernel("cuda")
 @native(_on_cuda(name="gelu_grad", arrays=2, numbers=1))
 def gelu_grad_on_cuda(call, xp, g, input, approximate):
-    if g.ndim:
-        g, input = xp.ascontiguousarray(g), xp.ascontiguousarray(input)
-    return call(g, input, approximate == "tanh")
+    return _slopes_on_cuda(lambda *arrays: call(*arrays, approximate == "tanh"), xp, g, input)
 
 
 @hookimpl

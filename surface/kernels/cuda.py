@@ -40,7 +40,7 @@ class CudaFunction:
     It returns NotImplemented for arrays that it does not serve. The arguments are those of `load_inline`.
     """
 
-    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, wide, sizes, types):
+    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, wide, sizes, threads, types):
         if per not in PER:
             raise ValueError(f"load_inline(): per is {', '.join(map(repr, PER[:-1]))} or {PER[-1]!r}, not {per!r}")
         if unknown := {*types} - {*TYPES}:
@@ -48,6 +48,7 @@ class CudaFunction:
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
         self.wide = frozenset(wide)
+        self.threads = threads
         self.one_size = sizes and per in ("element", "pack", "list")
         of_type = [n for n in range(arrays) if n not in self.indices | self.wide]
         self.typed = of_type[0] if of_type else 0  # the array that tells the type
@@ -99,17 +100,31 @@ class CudaFunction:
         if dtype.name not in self.types:
             return NotImplemented
         if self.per != "list" and not all([self._fits(n, one, dtype) for n, one in enumerate(arrays)]):
-            return NotImplemented
+            return self._in_other_order(arrays, numbers)
         if self.one_size and self.per != "list" and any([one.size != first.size for one in arrays]):
             return NotImplemented  # it would read beyond an end
         if not first.size and self.per != "list":
             return None if self.like is None else xp.empty_like(arrays[self.like])
-        for threads in (WARP, THREADS) if self.per in ("row", "rows") else (THREADS,):
+        for threads in (WARP, THREADS) if self.per in ("row", "rows") else (self.threads,):
             self._make_ready(dtype, device, threads)
         if self.per != "list":
             return self.launched(*arrays, *numbers, blocks)
         done = self.checked(*lists, *numbers, blocks)
         return done if isinstance(args[0], list) else None if done else NotImplemented
+
+    def _in_other_order(self, arrays, numbers):
+        """Serve arrays of elements that all lie in memory in one order which is not row-major, in that order."""
+        first = arrays[0]
+        if not self.one_size or first.flags.c_contiguous or first.ndim < 2:
+            return NotImplemented
+        order = sorted(range(first.ndim), key=lambda dim: -first.strides[dim])
+        alike = all([one.strides == first.strides and one.shape == first.shape for one in arrays])
+        if not alike or not first.transpose(order).flags.c_contiguous:
+            return NotImplemented
+        result = self(*[one.transpose(order) for one in arrays], *numbers)
+        if result is NotImplemented or self.like is None:
+            return result
+        return result.transpose([order.index(dim) for dim in range(first.ndim)])
 
     def _make_ready(self, dtype, device, threads):
         """Have a kernel for a type of elements on the device at hand; CuPy loads it when it first runs."""
@@ -171,7 +186,7 @@ def _text(function, checks) -> str:
     arrays = [f"a{n}" for n in range(function.arrays)]
     numbers, per = [f"n{n}" for n in range(function.numbers)], function.per
     of_rows = per in ("row", "rows")
-    threads = f"{WARP} if size <= {SHORT} else {THREADS}" if of_rows else f"{THREADS}"
+    threads = f"{WARP} if size <= {SHORT} else {THREADS}" if of_rows else f"{function.threads}"
     lines = [
         f"dtype, device, whole = a{function.typed}.dtype, current(), a0.size",
         "size = a0.shape[-1] if a0.ndim else 1" if of_rows else "size = whole",
@@ -191,7 +206,7 @@ def _text(function, checks) -> str:
             f"    if not ({' and '.join(wanted)}):", f"        {general}",
             "except (AttributeError, KeyError):", f"    {general}",
         ]  # fmt: skip
-    elements = f"{THREADS} * 16 // a0.itemsize" if per == "pack" else f"{THREADS}"
+    elements = f"{function.threads} * 16 // a0.itemsize" if per == "pack" else f"{function.threads}"
     grid = {
         "row": "(whole // size,)", "rows": "(count // together,)",
         "block": "blocks if blocks.__class__ is tuple else (blocks,)",
@@ -246,7 +261,7 @@ def launch({lists}{numbers}blocks):
         return general(({lists}{numbers}), blocks)
     try:
         dtype, device = l{function.typed}[0].dtype, current()
-        kernel = ready[{THREADS}, device][dtype]
+        kernel = ready[{function.threads}, device][dtype]
         memory, given = pool.pop()
     except KeyError:
         return general(({lists}{numbers}), blocks)

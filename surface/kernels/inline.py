@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad.kernels import loading
-from plugrad.kernels.cuda import CudaFunction
+from plugrad.kernels.cuda import THREADS, CudaFunction
 from plugrad.kernels.loading import CompilationError
 from plugrad.registry.namespaces import lazy_names
 
@@ -25,6 +25,7 @@ def load_inline(
     indices: tuple = (),
     wide: tuple = (),
     sizes: bool = True,
+    threads: int = THREADS,
     types: tuple = ("float32", "float64"),
 ):
     """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
@@ -35,7 +36,8 @@ def load_inline(
             is that of a file with it.
         cuda: in its place source, or a path, with ``template <typename T> __global__ void NAME(long long size,
             const T *array, ..., T *result, double number, ...)``. It is compiled by CuPy at the first call with each
-            type, after `plugrad_cuda.h`. Arrays have one type and C order, and per element one size.
+            type, after `plugrad_cuda.h`. Arrays have one type and C order, and per element one size, and there they may
+            all lie in another order.
         name: of that function.
         arrays, numbers: how many of each it needs; calls with fewer are declined.
         like: which array the result has the shape and dtype of; None: the kernel writes into arrays that it is given.
@@ -49,6 +51,7 @@ def load_inline(
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
         wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.
         sizes: of CUDA per element, pack or list: whether all arrays have the size of the first; else the kernel looks.
+        threads: of CUDA per block: how many threads a block has, PG_THREADS.
         types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel
             is for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
 
@@ -71,7 +74,7 @@ def load_inline(
     if (c is None) == (cuda is None):
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
-        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, sizes, types)
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, sizes, threads, types)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = _later("build_library")(c, name, flags)

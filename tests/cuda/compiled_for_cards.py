@@ -104,7 +104,7 @@ def table() -> str:
             cells, memory = [], 0
             for card in CARDS:
                 used = 0
-                for threads in (WARP, THREADS) if function.per in ("row", "rows") else (THREADS,):
+                for threads in (WARP, THREADS) if function.per in ("row", "rows") else (function.threads,):
                     expression = f"{function.__name__}<{TYPES[dtype]}>"
                     code = compiler.ptx(cuda_text(function.source), expression, card, threads)
                     needed, memory, spilled = registers(code, card)
