@@ -64,7 +64,7 @@ class Channels:
 
     def in_parts(self, xp, kernel, arrays, *numbers):
         """Return two numbers for each part of each channel, as (C, parts), that a kernel computes from arrays."""
-        results = [xp.empty((self.count, self.parts), of_statistics(arrays[0].dtype)) for _ in range(2)]
+        results = two(xp, (self.count, self.parts), arrays[0].dtype)
         blocks = self.parts, self.count if self.inner > 1 else -(-self.count // 32)
         kernel(*arrays, *results, self.count, self.inner, *numbers, blocks=blocks)
         return results
@@ -101,7 +101,7 @@ def gradients(xp, grads, input, weight, mean, variance, eps, needs, shapes):
     part = rows if weight is None else xp.ascontiguousarray(weight)
     if place.count > MOST or part.dtype != input.dtype or g.dtype != input.dtype:
         return NotImplemented
-    of_weight, of_bias = [xp.empty(_of_size(shape, place.count), mean.dtype) for shape in shapes]
+    of_weight, of_bias = [xp.ndarray(_of_size(shape, place.count), mean.dtype) for shape in shapes]
     _join_sums(*place.in_parts(xp, _sums, [g, rows, mean]), variance, of_weight, of_bias, eps, False)
     result = None
     if needs[0]:
@@ -129,7 +129,9 @@ def _of_size(shape, size):
 
 
 def two(xp, shape, dtype):
-    return [xp.empty(shape, of_statistics(dtype)) for _ in range(2)]
+    """Return memory for means and variances, or two sums."""
+    dtype = of_statistics(dtype)
+    return xp.ndarray(shape, dtype), xp.ndarray(shape, dtype)
 
 
 def gradients_of_columns(xp, g, input, mean, variance, eps, shapes):
@@ -137,7 +139,7 @@ def gradients_of_columns(xp, g, input, mean, variance, eps, shapes):
     columns = input.shape[-1]
     rows, g = input.reshape(-1, columns), g.reshape(-1, columns)
     place = Channels(rows)
-    of_weight, of_bias = [xp.empty(_of_size(shape, columns), mean.dtype) for shape in shapes]
+    of_weight, of_bias = [xp.ndarray(_of_size(shape, columns), mean.dtype) for shape in shapes]
     parts = place.in_parts(xp, _column_sums, [g, rows, mean, variance], eps)
     _join_sums(*parts, variance, of_weight, of_bias, eps, True)
     return of_weight, of_bias
