@@ -40,15 +40,16 @@ class CudaFunction:
     It returns NotImplemented for arrays that it does not serve. The arguments are those of `load_inline`.
     """
 
-    def __init__(self, source, name, arrays, numbers, like, flags, per, indices, wide, sizes, threads, types):
+    def __init__(
+        self, source, name, arrays, numbers, like, flags, per, indices, wide, sizes, threads, struct, types
+    ):
         if per not in PER:
             raise ValueError(f"load_inline(): per is {', '.join(map(repr, PER[:-1]))} or {PER[-1]!r}, not {per!r}")
         if unknown := {*types} - {*TYPES}:
             raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, not {unknown}")
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
-        self.wide = frozenset(wide)
-        self.threads = threads
+        self.wide, self.threads, self.struct = frozenset(wide), threads, struct
         self.one_size = sizes and per in ("element", "pack", "list")
         of_type = [n for n in range(arrays) if n not in self.indices | self.wide]
         self.typed = of_type[0] if of_type else 0  # the array that tells the type
@@ -57,7 +58,7 @@ class CudaFunction:
 
     def __call__(self, *args, blocks=None):
         """Run the kernel; return its result, or None where it writes into arrays that it is given."""
-        if len(args) != self.arrays + self.numbers:
+        if len(args) != self.arrays + self.numbers + (self.struct > 0):
             return NotImplemented
         if self.checked is None:
             self._write_out()
@@ -90,7 +91,8 @@ class CudaFunction:
         else:
             arrays = [one for one in args if isinstance(one, xp.ndarray)]
             numbers = [one for one in args if isinstance(one, (bool, int, float))]
-            if len(arrays) != self.arrays or len(numbers) != self.numbers:
+            structs = [one for one in args if type(one) is bytes]
+            if len(arrays) != self.arrays or len(numbers) != self.numbers or len(structs) != (self.struct > 0):
                 return NotImplemented
             first, lists = arrays[0], arrays
         device, dtype = first.device.id, arrays[self.typed].dtype
@@ -108,7 +110,7 @@ class CudaFunction:
         for threads in (WARP, THREADS) if self.per in ("row", "rows") else (self.threads,):
             self._make_ready(dtype, device, threads)
         if self.per != "list":
-            return self.launched(*arrays, *numbers, blocks)
+            return self.launched(*arrays, *structs, *numbers, blocks)
         done = self.checked(*lists, *numbers, blocks)
         return done if isinstance(args[0], list) else None if done else NotImplemented
 
@@ -165,26 +167,28 @@ def cuda_text(source) -> str:
 
 
 def _arguments(pointer, function):
-    """Return memory for the arguments of one launch, 8 bytes for each, and CuPy's pointers to them."""
-    count, table = function.arrays + (function.like is not None) + 1, 0
+    """Return memory for the arguments of one launch, 8 bytes for each but structs, and CuPy's pointers to them."""
+    count, table = function.arrays + (function.like is not None) + 1, function.struct // 8
     if function.per == "list":
         count, table = 1, 1 + ROOM  # how many arrays, how many blocks before, and the arrays
     memory = array.array("q", bytes(8 * (count + table + function.numbers)))
     start, _ = memory.buffer_info()
-    places = [*range(count), *range(count + table, len(memory))]
+    places = [*range(count + (function.struct > 0)), *range(count + table, len(memory))]
     return memory, tuple([pointer(start + 8 * place) for place in places])
 
 
 def _words(function) -> str:
     """Return how `struct` calls what it writes: the size and addresses, then numbers; of lists only these."""
     addresses = function.arrays + (function.like is not None)
-    return f"={function.numbers}d" if function.per == "list" else f"=q{addresses}Q{function.numbers}d"
+    bytes_of = f"{function.struct}s" if function.struct else ""
+    return f"={function.numbers}d" if function.per == "list" else f"=q{addresses}Q{bytes_of}{function.numbers}d"
 
 
 def _text(function, checks) -> str:
     """Return the source of `launch(*arrays, *numbers, blocks)`, which first looks at the arrays, or does not."""
     arrays = [f"a{n}" for n in range(function.arrays)]
-    numbers, per = [f"n{n}" for n in range(function.numbers)], function.per
+    numbers = ["by_value"] * (function.struct > 0) + [f"n{n}" for n in range(function.numbers)]
+    per = function.per
     of_rows = per in ("row", "rows")
     threads = f"{WARP} if size <= {SHORT} else {THREADS}" if of_rows else f"{function.threads}"
     lines = [

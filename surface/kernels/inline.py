@@ -26,6 +26,7 @@ def load_inline(
     wide: tuple = (),
     sizes: bool = True,
     threads: int = THREADS,
+    struct: int = 0,
     types: tuple = ("float32", "float64"),
 ):
     """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
@@ -52,6 +53,8 @@ def load_inline(
         wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.
         sizes: of CUDA per element, pack or list: whether all arrays have the size of the first; else the kernel looks.
         threads: of CUDA per block: how many threads a block has, PG_THREADS.
+        struct: of CUDA: how many bytes, a multiple of 8, calls give as `bytes` between arrays and numbers: the kernel
+            gets them by value, as a struct.
         types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel
             is for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
 
@@ -74,7 +77,8 @@ def load_inline(
     if (c is None) == (cuda is None):
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
-        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, sizes, threads, types)
+        more = threads, struct, types
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, sizes, *more)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = _later("build_library")(c, name, flags)

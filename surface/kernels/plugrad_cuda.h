@@ -53,6 +53,16 @@ template <typename T> using pg_real = typename pg_computed<T>::type;
 /* The row of the thread's warp or block, in kernels that may have several short rows in a block, a warp for each. */
 #define PG_ROW ((long long)blockIdx.x * blockDim.y + threadIdx.y)
 
+/* a / b and a % b of numbers that are not negative; 32 bits, where they are enough, take a fraction of the time. */
+__device__ inline long long pg_divide(long long a, int b, int *rest) {
+    if (a >> 31) {
+        *rest = (int)(a % b);
+        return a / b;
+    }
+    *rest = (int)((unsigned)a % (unsigned)b);
+    return (unsigned)a / (unsigned)b;
+}
+
 /* Elements that are loaded and stored at once: 16 bytes, in kernels that have a thread for each such pack. */
 template <typename T> struct alignas(16) pg_pack {
     T at[16 / sizeof(T)];

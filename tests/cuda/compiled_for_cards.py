@@ -5,7 +5,8 @@
     python tests/cuda/compiled_for_cards.py --write       # and put it into docs/cuda.md
 
 NVRTC makes what CuPy would have it make, and `ptxas` the instructions of each card; it says how many registers a thread
-takes, and what did not find room in them. A kernel that does not compile, or spills, is an error.
+takes, and what did not find room in them. A kernel that does not compile, or spills, is an error. Those that are
+compiled with several options are told by their largest numbers.
 """
 
 import argparse
@@ -45,10 +46,11 @@ def install() -> None:
 
 
 def functions() -> list:
-    """Return every kernel of ours, by file and name."""
+    """Return every kernel of ours, by file, name and options."""
     load_everything()
     found = [one for one in gc.get_objects() if isinstance(one, CudaFunction) and isinstance(one.source, pathlib.Path)]
-    distinct = {(str(one.source), one.__name__): one for one in found if PLUGINS in one.source.parents}
+    ours = [one for one in found if PLUGINS in one.source.parents]
+    distinct = {(str(one.source), one.__name__, one.flags): one for one in ours}
     return [distinct[key] for key in sorted(distinct)]  # each once: some are the kernel of several ops
 
 
@@ -59,14 +61,14 @@ class Compiler:
         (library,) = (folder() / "nvidia" / "cuda_nvrtc" / "lib").glob("libnvrtc.so.*")
         self.library = ctypes.CDLL(str(library))
 
-    def ptx(self, text, expression, card, threads) -> str:
+    def ptx(self, text, expression, card, threads, flags=()) -> str:
         """Return the intermediate code of an instance of a template, for blocks of so many threads.
 
         RuntimeError, with the log, where it does not compile."""
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
         self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
         self.library.nvrtcAddNameExpression(program, expression.encode())
-        given = f"--gpu-architecture=compute_{card}", "--std=c++17", f"-DPG_THREADS={threads}"
+        given = f"--gpu-architecture=compute_{card}", "--std=c++17", f"-DPG_THREADS={threads}", *flags
         options = (ctypes.c_char_p * len(given))(*map(str.encode, given))
         if self.library.nvrtcCompileProgram(program, len(given), options):
             self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
@@ -94,26 +96,34 @@ def registers(code, card) -> tuple[int, int, int]:
     return int(used[1]), int(shared[1]) if shared else 0, spilled
 
 
+def largest(compiler, variants, dtype, card) -> tuple[int, int]:
+    """Return the most registers and shared memory of the variants of a kernel; RuntimeError for one that spills."""
+    most, memory = 0, 0
+    for function in variants:
+        for threads in (WARP, THREADS) if function.per in ("row", "rows") else (function.threads,):
+            expression = f"{function.__name__}<{TYPES[dtype]}>"
+            code = compiler.ptx(cuda_text(function.source), expression, card, threads, function.flags)
+            needed, shared, spilled = registers(code, card)
+            most, memory = max(most, needed), max(memory, shared)
+            if spilled:
+                told = f"{expression} spills {spilled} bytes on sm_{card}, of {threads} threads, {function.flags}"
+                raise RuntimeError(told)
+    return most, memory
+
+
 def table() -> str:
-    """Return the table of all kernels: registers of a thread by card; RuntimeError for one that spills."""
-    compiler, lines = Compiler(), []
+    """Return the table of all kernels: registers of a thread by card."""
+    compiler, named = Compiler(), {}
+    for function in functions():
+        named.setdefault((function.source, function.__name__), []).append(function)
     heads = [f"sm_{card}, {name}" for card, name in CARDS.items()]
     lines = ["| kernel | type | shared memory | " + " | ".join(heads) + " |", "|---" * (3 + len(CARDS)) + "|"]
-    for function in functions():
-        for dtype in [name for name in TYPES if name in function.types]:
-            cells, memory = [], 0
-            for card in CARDS:
-                used = 0
-                for threads in (WARP, THREADS) if function.per in ("row", "rows") else (function.threads,):
-                    expression = f"{function.__name__}<{TYPES[dtype]}>"
-                    code = compiler.ptx(cuda_text(function.source), expression, card, threads)
-                    needed, memory, spilled = registers(code, card)
-                    used = max(used, needed)
-                    if spilled:
-                        raise RuntimeError(f"{expression} spills {spilled} bytes on sm_{card}, of {threads} threads")
-                cells.append(f" {used} ")
+    for (_, name), variants in named.items():
+        for dtype in [dtype for dtype in TYPES if dtype in variants[0].types]:
+            found = [largest(compiler, variants, dtype, card) for card in CARDS]
             if dtype in TOLD:
-                lines.append(f"| `{function.__name__}` | {dtype} | {memory} B |{'|'.join(cells)}|")
+                cells = "|".join(f" {most} " for most, _ in found)
+                lines.append(f"| `{name}` | {dtype} | {found[-1][1]} B |{cells}|")
     return "\n".join(lines) + "\n"
 
 

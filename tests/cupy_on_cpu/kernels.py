@@ -12,7 +12,8 @@ import subprocess
 
 from cupy_on_cpu.libraries import HERE, cache_folder
 
-FLAGS = ("-O0", "-w", "-std=c++17", "-fpermissive", "-fPIC", "-ffp-contract=off")
+# Names that are unique in a process would be one memory for kernels that were compiled with different options.
+FLAGS = ("-O0", "-w", "-std=c++17", "-fpermissive", "-fPIC", "-ffp-contract=off", "-fno-gnu-unique")
 NAME = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
 MEETS = re.compile(r"__syncthreads|__shfl|__syncwarp|_REDUCE|cub::")
 DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\(\d+\)\s*)?([\w:<>, ]+?)\s+(\w+)\s*\[\s*\]\s*;")
