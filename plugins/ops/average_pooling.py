@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
-from . import max_pooling
+from . import _pooling_on_cuda, max_pooling
 from ._geometry import like_images
 from ._pooling_axes import adaptive_axes, check_gradient, cropped, padded_by, pooled_shape, sliding_axes, tapped
 
@@ -82,6 +82,12 @@ def avg_pool_in_c(call, xp, input, axes, padding_counts, divisor):
     return _in_c(call, xp, input, pooled_shape(input.shape, axes), axes, padding_counts, divisor)
 
 
+@avg_pool.kernel("cuda")
+@native(_pooling_on_cuda.mean, otherwise=avg_pool)
+def avg_pool_on_cuda(call, xp, input, axes, padding_counts, divisor):
+    return _pooling_on_cuda.avg_pool(xp, input, axes, padding_counts, divisor)
+
+
 @avg_pool.meta
 def avg_pool_meta(input, axes, padding_counts, divisor):
     return pooled_shape(input.shape, axes), input.dtype
@@ -130,6 +136,12 @@ def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
 @native("avg_unpool", otherwise=avg_unpool)
 def avg_unpool_in_c(call, xp, input, axes, padding_counts, divisor, shape):
     return _in_c(call, xp, input, shape, axes, padding_counts, divisor)
+
+
+@avg_unpool.kernel("cuda")
+@native(_pooling_on_cuda.mean_grad, otherwise=avg_unpool)
+def avg_unpool_on_cuda(call, xp, input, axes, padding_counts, divisor, shape):
+    return _pooling_on_cuda.avg_unpool(xp, input, axes, padding_counts, divisor, shape)
 
 
 @avg_unpool.meta

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
+from . import _pooling_on_cuda
 from ._geometry import like_images
 from ._pooling_axes import (
     adaptive_axes,
@@ -55,6 +56,12 @@ def max_pool_native(call, xp, input, axes):
     result = xp.empty(pooled_shape(input.shape, axes), input.dtype)
     served = as_images(axes, input, result)
     return NotImplemented if served is None or call(*served[0], *served[1]) is NotImplemented else result
+
+
+@max_pool.kernel("cuda")
+@native(_pooling_on_cuda.most, otherwise=max_pool)
+def max_pool_on_cuda(call, xp, input, axes):
+    return _pooling_on_cuda.max_pool(xp, input, axes)
 
 
 @max_pool.meta
@@ -146,6 +153,12 @@ def max_pool_grad_native(call, xp, grad, input, axes):
     return NotImplemented if served is None or call(*served[0], *served[1]) is NotImplemented else result
 
 
+@max_pool_grad.kernel("cuda")
+@native(_pooling_on_cuda.most_grad, otherwise=max_pool_grad)
+def max_pool_grad_on_cuda(call, xp, grad, input, axes):
+    return _pooling_on_cuda.max_pool_grad(xp, grad, input, axes)
+
+
 @max_pool_grad.meta
 def max_pool_grad_meta(grad, input, axes):
     return input.shape, grad.dtype
@@ -219,6 +232,12 @@ def max_pool_with_indices_native(call, xp, input, axes):
     result, indices = xp.empty(shape, input.dtype), xp.empty(shape, "int64")
     served = as_images(axes, input, result, indices)
     return NotImplemented if served is None or call(*served[0], *served[1]) is NotImplemented else (result, indices)
+
+
+@max_pool_with_indices.kernel("cuda")
+@native(_pooling_on_cuda.most_with_places, otherwise=max_pool_with_indices)
+def max_pool_with_indices_on_cuda(call, xp, input, axes):
+    return _pooling_on_cuda.max_pool(xp, input, axes, with_places=True)
 
 
 @max_pool_with_indices.meta
