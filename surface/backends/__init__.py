@@ -1,6 +1,6 @@
 """`plugrad.backends`: falling back to the CPU, the accelerator, threads, and the switches that PyTorch programs set.
 
-Those switches are kept, and change nothing here.
+Those switches are kept, and change nothing here but for `cudnn`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from plugrad.backends import following  # noqa: F401 - the core asks for it
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
 from plugrad.backends.gathering import gathered
-from plugrad.backends.switches import Switches, disable_global_flags, flags_frozen, of_attention
+from plugrad.backends.switches import Cudnn, Switches, disable_global_flags, flags_frozen, of_attention
 from plugrad.backends.warned_once import is_warn_always_enabled, set_warn_always, warn_once
 from plugrad.extend import choose_memory
 
@@ -112,10 +112,7 @@ def get_num_threads():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-cudnn = Switches(
-    "cudnn", enabled=False, benchmark=False, benchmark_limit=10, deterministic=True, allow_tf32=False,
-    fp32_precision="none", is_acceptable=lambda tensor: False,
-)  # fmt: skip
+cudnn = Cudnn()
 mps, mkl, openmp, xeon = Switches("mps"), Switches("mkl", verbose=None), Switches("openmp"), Switches("xeon")
 mkldnn = Switches("mkldnn", enabled=False, deterministic=True, allow_tf32=False, fp32_precision="none")
 nnpack, opt_einsum = Switches("nnpack"), Switches("opt_einsum", enabled=False, strategy=None)

@@ -1,12 +1,14 @@
 """The switches of PyTorch's libraries: `torch.backends.cudnn`, `cuda`, `mkldnn` and the like, as modules.
 
-They are kept, and change nothing: plugrad computes through NumPy and CuPy. `is_available()` says that the library is
-not used, and `flags(...)` is the context in which programs change switches.
+They are kept, and change nothing but for `cudnn`: plugrad computes through NumPy and CuPy. `is_available()` says
+whether the library is used, and `flags(...)` is the context in which programs change switches.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import sys
 import types
 
@@ -82,6 +84,47 @@ class Switches(types.ModuleType):
         before = tuple(getattr(self, name) for name in switches)
         self.__dict__.update({name: value for name, value in switches.items() if value is not None})
         return before
+
+
+class Cudnn(Switches):
+    """The switches of cuDNN, which computes on CUDA where `plugrad[cudnn]` brings it.
+
+    `enabled` says whether it may; `benchmark` has it try its plans for a geometry, the first `benchmark_limit` of them
+    (0: all), and keep the fastest; `deterministic` leaves out those whose results do not repeat; `allow_tf32` lets
+    convolutions of float32 round what they multiply to ten bits, those by cuBLAS, too. As in PyTorch it is on.
+    """
+
+    def __init__(self):
+        super().__init__(
+            "cudnn", Cudnn.__doc__, enabled=True, benchmark=False, benchmark_limit=10, deterministic=True,
+            allow_tf32=True, fp32_precision="none",
+        )  # fmt: skip
+
+    @staticmethod
+    @functools.cache
+    def library() -> tuple:
+        """Return (NVIDIA's frontend, its versions), or None in its place and why it can't be used."""
+        try:
+            module = importlib.import_module("cudnn")
+            return module, f"cuDNN {module.backend_version_string()} by its frontend {module.__version__}"
+        except (ImportError, OSError, AttributeError, RuntimeError) as error:
+            return None, f"it can't be used ({error}); `pip install 'plugrad[cudnn]'` brings it"
+
+    def is_available(self) -> bool:
+        """Whether cuDNN can be used."""
+        return self.library()[0] is not None
+
+    is_built = is_available
+
+    def version(self) -> int | None:
+        """Return the version of cuDNN as one number, None where it can't be used."""
+        module = self.library()[0]
+        return None if module is None else module.backend_version()
+
+    def is_acceptable(self, tensor) -> bool:
+        """Whether cuDNN takes tensors such as this one."""
+        half_or_single = tensor.dtype.is_floating_point and tensor.dtype.itemsize in (2, 4)
+        return self.enabled and self.is_available() and tensor.device.type == "cuda" and half_or_single
 
 
 def of_attention() -> dict:

@@ -137,10 +137,25 @@ def _in_c(op) -> list[str]:
     ]
 
 
+def _written_in(op, device) -> list:
+    """Return the ops with kernels of several kinds that a composite names, or a function beside it that it calls."""
+    codes, found = [op.kernels["*"].__code__], {}
+    for code in codes:
+        for name in code.co_names:
+            other = op.kernels["*"].__globals__.get(name)
+            if hasattr(other, "__code__") and other.__code__ not in codes:
+                codes.append(other.__code__)
+            record = registry.ops.get(name)
+            if record is not None and hasattr(record.kernels.get(device), "choices"):
+                found[name] = record
+    return list(found.values())
+
+
 def _about_kernel(op, device) -> list[str]:
     head = f"op {op.qualname} of {op.provider.id} on {device}: "
     if op.runs_on == "tensors":
-        return [f"{head}it is written in other ops, and each of those runs its own kernel"]
+        lines = [f"{head}it is written in other ops, and each of those runs its own kernel"]
+        return lines + [f"    {line}" for one in _written_in(op, device) for line in _about_kernel(one, device)]
     backend = registry.backends.get(device)
     if backend is not None and backend.symbolic:
         return [f"{head}its shape rule; tensors there have no data"]
@@ -153,6 +168,8 @@ def _about_kernel(op, device) -> list[str]:
         lines = [head + f"{_kernel_text(function, op.provider.id)}; the op's own kernel for {device}"]
     else:
         lines = [head + f"{_kernel_text(function, op.provider.id)}; its general kernel, {why}"]
+    if hasattr(function, "choices"):
+        lines += [f"    {number}. {choice}" for number, choice in enumerate(function.choices(), 1)]
     for entry in kernels.brought.get(dotted, ()):
         if entry is not chosen:
             lines.append(f"    {entry.provider.id} brings a kernel, too, which does not run: {why}")

@@ -357,14 +357,14 @@ def test_switches_are_modules_and_flags_give_back_what_was():
 
     assert plugrad.backends.cudnn is cudnn and plugrad.backends.cuda.matmul.allow_tf32 is False
     cudnn.benchmark = True
-    with pytest.raises(KeyError), cudnn.flags(enabled=True, benchmark=False, deterministic=False):
-        assert cudnn.enabled and not cudnn.benchmark and not cudnn.deterministic
+    with pytest.raises(KeyError), cudnn.flags(enabled=False, benchmark=False, deterministic=False):
+        assert not cudnn.enabled and not cudnn.benchmark and not cudnn.deterministic
         raise KeyError
-    assert not cudnn.enabled and cudnn.benchmark and cudnn.deterministic
+    assert cudnn.enabled and cudnn.benchmark and cudnn.deterministic and cudnn.allow_tf32
     with pytest.raises(TypeError, match="no switch 'fast'"), cudnn.flags(fast=True):
         pass
-    assert cudnn.set_flags(benchmark=False, enabled=None) == (True, False) and not cudnn.benchmark
-    assert cudnn.version() is None and not cudnn.is_available() and not cudnn.is_acceptable(plugrad.ones(1))
+    assert cudnn.set_flags(benchmark=False, enabled=None) == (True, True) and not cudnn.benchmark
+    assert (cudnn.version() is None) is not cudnn.is_available() and not cudnn.is_acceptable(plugrad.ones(1))
     attention = plugrad.backends.cuda
     with attention.sdp_kernel(enable_flash=False):
         assert not attention.flash_sdp_enabled() and attention.math_sdp_enabled()
