@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import importlib
 import types
+from functools import partial
 
 from ._cublas import Products
+from ._products import products_in_place
 
 
 class ArrayModule(types.ModuleType):
@@ -87,6 +89,7 @@ def kernels_module(cupy, faults):
     return ArrayModule(
         cupy, lib=lib, linalg=linalg, refuse_outside=faults.outside, refuse_where=faults.where,
         watched_fault=faults.watched, told_fault=faults.told, matmul=products.matmul, gemm=products.gemm,
+        products_in_place=partial(products_in_place, cupy),
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
     )  # fmt: skip

@@ -15,6 +15,7 @@ from math import prod
 
 from plugrad.extend import Op, collect, hookimpl, is_half, native, op
 
+from . import _convolution_on_cuda
 from ._geometry import batch_first, batch_last, grid, like_images, window_count
 
 # Gathered windows are kept within this many bytes, to stay in the processor's cache; other devices want few launches.
@@ -250,11 +251,15 @@ def convolve(xp, input, weight, bias, geometry):
     return _cast(like_images(xp, batch_first(result), *images, any_order=True), dtype)
 
 
+def _result_shape(input, weight, geometry):
+    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
+    return input.shape[0], channels, *geometry.result_size(input.shape[2:], weight.shape[2:])
+
+
 @convolve.kernel("cpu")
 @native("convolve", otherwise=convolve)
 def convolve_in_c(call, xp, input, weight, bias, geometry):
-    channels = weight.shape[1] * geometry.groups if geometry.transposed else len(weight)
-    out = xp.empty((input.shape[0], channels, *geometry.result_size(input.shape[2:], weight.shape[2:])), input.dtype)
+    out = xp.empty(_result_shape(input, weight, geometry), input.dtype)
     dense = input.flags.c_contiguous and weight.flags.c_contiguous
     arrays = input if dense else xp.ascontiguousarray(input), xp.ascontiguousarray(weight), out
     if bias is not None:
@@ -264,10 +269,22 @@ def convolve_in_c(call, xp, input, weight, bias, geometry):
     return out if dense else like_images(xp, out, input, weight, any_order=True)
 
 
+@convolve.kernel("cuda")
+@native(_convolution_on_cuda.forward[64], otherwise=convolve)
+def convolve_on_cuda(call, xp, input, weight, bias, geometry):
+    shape = _result_shape(input, weight, geometry)
+    types = {one.dtype for one in (input, weight, bias) if one is not None}
+    if 0 in (*shape, input.size, weight.size) or len(types) > 1:
+        return NotImplemented
+    return _convolution_on_cuda.convolve(xp, input, weight, bias, geometry, shape)
+
+
+convolve_on_cuda.choices = _convolution_on_cuda.choices
+
+
 @convolve.meta
 def convolve_meta(input, weight, bias, geometry):
-    channels = weight.shape[1] * geometry.groups if geometry.transposed else weight.shape[0]
-    return (input.shape[0], channels, *geometry.result_size(input.shape[2:], weight.shape[2:])), input.dtype
+    return _result_shape(input, weight, geometry), input.dtype
 
 
 def _crop(value, size):
@@ -337,6 +354,14 @@ def convolve_grad_in_c(call, xp, small, large, kernel, geometry):
     return out if done is None else done
 
 
+@convolve_weight_grad.kernel("cuda")
+@native(_convolution_on_cuda.weight_grad[64], otherwise=convolve_weight_grad)
+def convolve_weight_grad_on_cuda(call, xp, small, large, kernel, geometry):
+    if not small.size or not large.size or 0 in kernel or small.dtype != large.dtype:
+        return NotImplemented
+    return _convolution_on_cuda.convolve_weight(xp, small, large, tuple(kernel), geometry)
+
+
 @convolve_weight_grad.meta
 def convolve_weight_grad_meta(small, large, kernel, geometry):
     return (small.shape[1], large.shape[1] // geometry.groups, *kernel), large.dtype
@@ -368,6 +393,12 @@ def channel_sum(xp, input):
         channels = channels.astype("float32")
     # A product with ones: BLAS adds up faster, in many lanes.
     return _cast(xp.matmul(channels, xp.ones(channels.shape[1], channels.dtype)), input.dtype)
+
+
+@channel_sum.kernel("cuda")
+@native(_convolution_on_cuda.sums, otherwise=channel_sum)
+def channel_sum_on_cuda(call, xp, input):
+    return _convolution_on_cuda.channel_sum(xp, input) if input.size else NotImplemented
 
 
 @channel_sum.meta
