@@ -270,7 +270,7 @@ BRINGS = {
         "linalg.vecdot logdet matrix_exp matrix_power slogdet vander",
     ),
     "plugrad.plugins.ops.linear": (
-        "bilinear linear scaled_dot_product_attention",
+        "attend bilinear linear scaled_dot_product_attention",
         "bilinear nn.functional.bilinear nn.functional.linear nn.functional.scaled_dot_product_attention",
     ),
     "plugrad.plugins.ops.lu": (

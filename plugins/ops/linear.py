@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pathlib
 
+import plugrad
 from plugrad.extend import Op, collect, composite, conj, hookimpl, is_half, load_inline, multilinear, native, op
 
+from . import _attention_on_cuda
 from .matmul import product_in_c
 
 
@@ -216,6 +218,113 @@ def bilinear_samples(make):
     yield make(3, 4), make(3, 5), make(2, 4, 5), make(2)
 
 
+def _repeated(F, like, heads):
+    """Key or value with the heads of the query."""
+    if like.ndim < 3 or like.shape[-3] == heads:
+        return like
+    *lead, count, rows, width = like.shape
+    several = F.expand(F.unsqueeze(like, -3), (*lead, count, heads // count, rows, width))
+    return F.reshape(several, (*lead, heads, rows, width))
+
+
+def _masked(F, query, key, mask, is_causal, scale):
+    """query @ key.T * scale, with what a query may not see at minus infinity."""
+    scores = F.matmul(query * scale, F.transpose(key, -2, -1))
+    if is_causal:
+        mask = F.tril(F.ones_like(scores)) > 0
+    if mask is None:
+        return scores
+    return scores + mask if mask.dtype.itemsize > 1 else F.where(mask, scores, -float("inf"))
+
+
+@op(at=(), node="ScaledDotProductFlashAttentionBackward0", kinds={"mask": "tensor?", "scale": "number"})
+def attend(xp, query, key, value, mask, is_causal, scale):
+    """Attention of (*, H, L, E), and the logarithms of its sums of exponentials.
+
+    `key` and `value` may have fewer heads. The logarithms are float32 whose bits are given as int32: they are for the
+    gradient alone, and have none.
+    """
+    dtype = query.dtype
+    if is_half(dtype):
+        query, key, value = query.astype("float32"), key.astype("float32"), value.astype("float32")
+    heads = query.shape[-3] if query.ndim > 2 else 1
+    key, value = [one if one.ndim < 3 else xp.repeat(one, heads // one.shape[-3], -3) for one in (key, value)]
+    scores = xp.matmul(query, key.swapaxes(-2, -1)) * query.dtype.type(scale)
+    if is_causal:
+        scores = xp.where(xp.tril(xp.ones(scores.shape[-2:], "bool")), scores, -float("inf")).astype(scores.dtype)
+    elif mask is not None:
+        scores = xp.where(mask, scores, -float("inf")).astype(scores.dtype) if mask.dtype.kind == "b" else scores + mask
+    nothing = xp.full((*scores.shape[:-1], 1), -float("inf"), scores.dtype)
+    most = scores.max(-1, keepdims=True) if scores.shape[-1] else nothing
+    weights = xp.exp(scores - xp.where(most == nothing, xp.zeros_like(most), most))
+    total = weights.sum(-1, keepdims=True)
+    sums = xp.ascontiguousarray((most + xp.log(total))[..., 0], "float32")
+    result = xp.matmul(weights / xp.maximum(total, xp.finfo(scores.dtype).tiny), value)
+    return result if result.dtype == dtype else result.astype(dtype), sums.view("int32")
+
+
+@attend.kernel("cuda")
+@native(_attention_on_cuda.forward[64], otherwise=attend)
+def attend_on_cuda(call, xp, query, key, value, mask, is_causal, scale):
+    return _attention_on_cuda.attend(xp, query, key, value, mask, is_causal, scale)
+
+
+attend_on_cuda.choices = _attention_on_cuda.choices
+
+
+@attend.meta
+def attend_meta(query, key, value, mask, is_causal, scale):
+    return [((*query.shape[:-1], value.shape[-1]), query.dtype), (query.shape[:-1], "int32")]
+
+
+@attend.samples
+def attend_samples(make):
+    for options in ((None, False), (None, True), (make(3, 5, requires_grad=False), False)):
+        yield make.args(make(2, 3, 4), make(2, 5, 4), make(2, 5, 6), *options, 0.5)
+    yield make(2, 4, 3, 4), make(2, 2, 5, 4), make(2, 2, 5, 4), None, False, 0.5
+
+
+@attend.vjp("query", "key", "value")
+def attend_vjp(F, g, query, key, value, mask, y0, y1, is_causal, scale, needs):
+    """The formula, by a matrix of weights; y0 and y1 are for kernels."""
+    g, dtype, shape = g[0], query.dtype, key.shape
+    if dtype.itemsize == 2:
+        g, query, key, value = [F.to_copy(one, plugrad.float32.numpy) for one in (g, query, key, value)]
+    heads = query.shape[-3] if query.ndim > 2 else 1
+    key, value = _repeated(F, key, heads), _repeated(F, value, heads)
+    weights = F.safe_softmax(_masked(F, query, key, mask, is_causal, scale), -1)
+    gains = F.matmul(g, F.transpose(value, -2, -1))
+    slopes = weights * (gains - F.sum(weights * gains, -1, True)) * scale
+    turned = [F.transpose(one, -2, -1) for one in (slopes, weights)]
+    grads = [F.matmul(slopes, key), F.matmul(turned[0], query), F.matmul(turned[1], g)]
+    for place in (1, 2):
+        if key.shape[-3:-2] != shape[-3:-2]:
+            grad = grads[place]
+            grads[place] = F.sum(F.reshape(grad, (*shape[:-2], -1, *grad.shape[-2:])), -3)
+    return [F.to_copy(grad, dtype) if grad.dtype != dtype else grad for grad in grads]
+
+@attend.vjp_kernel("cuda", "query", "key", "value")
+@native(_attention_on_cuda.of_queries[64])
+def attend_grad_on_cuda(call, xp, g, query, key, value, mask, y0, y1, is_causal, scale, needs):
+    return _attention_on_cuda.attend_grad(xp, g[0], query, key, value, mask, y0, y1, is_causal, scale, needs)
+
+
+def _on_cuda(query, key, value, mask, dropout_p, enable_gqa):
+    """Whether the kernel for CUDA may compute attention, which wants one batch of heads and no gradient of the mask."""
+    if query.device.type != "cuda" or dropout_p or not 2 <= query.ndim == key.ndim == value.ndim <= 4:
+        return False
+    heads = query.shape[-3:-2]
+    if query.dtype.itemsize == 8 or query.shape[:-3] != key.shape[:-3] or key.shape[:-1] != value.shape[:-1]:
+        return False
+    if heads != key.shape[-3:-2] and not (enable_gqa and key.shape[-3] and query.shape[-3] % key.shape[-3] == 0):
+        return False
+    if mask is None:
+        return True
+    scores = (*query.shape[:-1], key.shape[-2])
+    fits = all([n in (1, wanted) for n, wanted in zip(reversed(mask.shape), reversed(scores))])
+    return fits and mask.ndim <= query.ndim and not mask.requires_grad and mask.device == query.device
+
+
 @composite(at=("nn.functional.scaled_dot_product_attention",), kinds={"value": "tensor"}, autocast="lower")
 def scaled_dot_product_attention(
     F, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
@@ -249,6 +358,10 @@ def scaled_dot_product_attention(
         )
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
+    if _on_cuda(query, key, value, attn_mask, dropout_p, enable_gqa):
+        if attn_mask is not None and attn_mask.dtype.is_floating_point:
+            attn_mask = attn_mask.to(query.dtype)
+        return F.attend(query, key, value, attn_mask, is_causal, scale)[0]
     dtype = value.dtype
     if is_half(dtype.numpy):  # one rounding at the end, as in PyTorch's kernels
         query, key, value = query.float(), key.float(), value.float()
