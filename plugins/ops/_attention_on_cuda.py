@@ -7,10 +7,13 @@ import itertools
 import pathlib
 import struct
 
+import numpy
+
 from plugrad.extend import load_inline
 
 from . import _cudnn
 
+INT32, FLOAT32 = numpy.dtype("int32"), numpy.dtype("float32")
 TENSORS = ("q", "k", "v", "out", "g", "dq", "dk", "dv", "mask")
 ADDRESSES = ("mask_by_key", "sums", "deltas", "scores", "gains", "weights", "slopes")
 PLAN = struct.Struct(f"={4 * len(TENSORS) + len(ADDRESSES)}q10i2f")  # attention_plan
@@ -188,7 +191,7 @@ def attend(xp, query, key, value, mask, is_causal, scale):
     plan = _plan(q, k, v, mask, is_causal, scale)
     if plan is None or not query.dtype == key.dtype == value.dtype:
         return NotImplemented
-    result, sums = xp.empty((*query.shape[:-1], value.shape[-1]), query.dtype), xp.empty(query.shape[:-1], "int32")
+    result, sums = xp.ndarray((*query.shape[:-1], value.shape[-1]), query.dtype), xp.ndarray(query.shape[:-1], INT32)
     plan.fill(out=_four(result))
     plan.addresses["sums"] = sums.data.ptr
     if _is_large(q, k, v):
@@ -208,8 +211,8 @@ def attend_grad(xp, g, query, key, value, mask, result, sums, is_causal, scale, 
         return NotImplemented
     views = _views(xp, query, key, value, g, result)
     q, k, v, g, out = views
-    plan, deltas = _plan(q, k, v, mask, is_causal, scale), xp.empty(sums.shape, "float32")
-    grads = [xp.empty(one.shape, one.dtype) for one in (query, key, value)]
+    plan, deltas = _plan(q, k, v, mask, is_causal, scale), xp.ndarray(sums.shape, FLOAT32)
+    grads = [xp.ndarray(one.shape, one.dtype) for one in (query, key, value)]
     plan.fill(g=g, out=out, **{name: _four(one) for name, one in zip(("dq", "dk", "dv"), grads)})
     plan.addresses["sums"], plan.addresses["deltas"] = sums.data.ptr, deltas.data.ptr
     if _is_large(q, k, v):

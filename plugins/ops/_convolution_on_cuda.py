@@ -34,7 +34,7 @@ forward = _in_tiles("convolve", arrays=4, numbers=1)
 back = _in_tiles("convolve_back", arrays=4, numbers=1)
 weight_grad = _in_tiles("convolve_weight", arrays=4, wide=(3,))
 join = _plainly(name="convolve_join", arrays=2, numbers=1, wide=(1,))
-sums = _plainly(name="channel_sums", arrays=2, numbers=5)
+sums = _plainly(name="channel_totals", arrays=2, numbers=5)
 columns = _load(name="columns", arrays=2, numbers=4)
 columns_back = _load(name="columns_back", arrays=3, numbers=3)
 depthwise = _load(name="depthwise", arrays=4, numbers=1)
@@ -120,21 +120,39 @@ def _rows(count):
 _plan = functools.lru_cache(maxsize=4096)(Plan)
 
 
+@functools.lru_cache(maxsize=4096)
+def _prepared(geometry, input, weight, in_last, last):
+    """Return the plan for two shapes, the shape of the result, the kernel and its grid; None for no elements."""
+    channels = weight[1] * geometry.groups if geometry.transposed else weight[0]
+    shape = input[0], channels, *geometry.result_size(input[2:], weight[2:])
+    if 0 in (*shape, *input, *weight):
+        return None
+    if geometry.transposed:
+        plan = _plan(geometry, shape, input, weight[2:], last, in_last)
+        kernel = depthwise_back if plan.is_depthwise else back[plan.rows["inner"]]
+        return plan, shape, kernel, plan.back, plan.long.get("back")
+    plan = _plan(geometry, input, shape, weight[2:], in_last, last)
+    kernel = depthwise if plan.is_depthwise else forward[plan.rows["outer"]]
+    return plan, shape, kernel, plan.forward, plan.long.get("forward")
+
+
 def _channels_last(array):
-    return is_channels_last(array.shape, array.strides)
+    return not array._c_contiguous and is_channels_last(array.shape, array.strides)
 
 
 def _laid_out(xp, array, channels_last):
     """Return an array in C order, whose channels are its last dimension or where they were."""
-    return xp.ascontiguousarray(array.transpose((0, *range(2, array.ndim), 1)) if channels_last else array)
+    if channels_last:
+        array = array.transpose((0, *range(2, array.ndim), 1))
+    return array if array._c_contiguous else xp.ascontiguousarray(array)
 
 
 def _empty(xp, shape, dtype, channels_last):
     """Return a new array in C order, and it as images."""
     if not channels_last:
-        array = xp.empty(shape, dtype)
+        array = xp.ndarray(shape, dtype)
         return array, array
-    array = xp.empty((shape[0], *shape[2:], shape[1]), dtype)
+    array = xp.ndarray((shape[0], *shape[2:], shape[1]), dtype)
     return array, array.transpose((0, array.ndim - 1, *range(1, array.ndim - 1)))
 
 
@@ -262,17 +280,19 @@ def _weight_by_products(xp, plan, y, x, out):
     return done
 
 
-def convolve(xp, input, weight, bias, geometry, shape):
-    """Return the convolution, plain or transposed, whose result has a shape; NotImplemented for other types."""
-    in_last = _channels_last(input)
+def convolve(xp, input, weight, bias, geometry):
+    """Return the convolution, plain or transposed; NotImplemented for no elements and for other types."""
+    in_last, transposed = _channels_last(input), geometry.transposed
     last = in_last or _channels_last(weight)
-    transposed = geometry.transposed
-    large, small = (shape, input.shape) if transposed else (input.shape, shape)
-    plan = _plan(geometry, large, small, weight.shape[2:], *((last, in_last) if transposed else (in_last, last)))
+    prepared = _prepared(geometry, input.shape, weight.shape, in_last, last)
+    if prepared is None or weight.dtype != input.dtype or bias is not None and bias.dtype != input.dtype:
+        return NotImplemented
+    plan, shape, kernel, blocks, is_long = prepared
     out, result = _empty(xp, shape, input.dtype, last)
-    input, weight = _laid_out(xp, input, in_last), xp.ascontiguousarray(weight)
-    bias = bias if bias is None else xp.ascontiguousarray(bias)
-    if plan.long.get("back" if transposed else "forward"):
+    input, weight = _laid_out(xp, input, in_last), _laid_out(xp, weight, False)
+    if bias is not None:
+        bias = _laid_out(xp, bias, False)
+    if is_long:
         kind = "dgrad" if transposed else "fprop"
         if _by_cudnn(xp, kind, geometry, _images(input, in_last), weight, result):
             if bias is not None:
@@ -280,14 +300,8 @@ def convolve(xp, input, weight, bias, geometry, shape):
             return result
         if (_back_by_products if transposed else _by_products)(xp, plan, input, weight, out, bias):
             return result
-    if plan.is_depthwise:
-        kernel = depthwise_back if transposed else depthwise
-    else:
-        kernel = back[plan.rows["inner"]] if transposed else forward[plan.rows["outer"]]
-    done = kernel(
-        input, weight, out, weight if bias is None else bias, plan.struct, bias is not None,
-        blocks=plan.back if transposed else plan.forward,
-    )  # fmt: skip
+    given = bias is not None
+    done = kernel(input, weight, out, bias if given else weight, plan.struct, given, blocks=blocks)
     return result if done is None else done
 
 
@@ -296,7 +310,7 @@ def convolve_weight(xp, small, large, kernel, geometry):
     x_last, y_last = _channels_last(large), _channels_last(small)
     plan = _plan(geometry, large.shape, small.shape, kernel, x_last, y_last)
     x, y = _laid_out(xp, large, x_last), _laid_out(xp, small, y_last)
-    out = xp.empty(plan.scratch[1:], large.dtype)
+    out = xp.ndarray(plan.scratch[1:], large.dtype)
     if plan.is_depthwise:
         done = depthwise_weight(y, x, out, plan.struct, blocks=plan.weight)
         return out if done is None else done
@@ -305,7 +319,8 @@ def convolve_weight(xp, small, large, kernel, geometry):
             return out
         if _weight_by_products(xp, plan, y, x, out):
             return out
-    joined = xp.empty(plan.scratch if plan.parts > 1 else 1, "float32" if large.itemsize == 2 else large.dtype)
+    wide = numpy.dtype("float32") if large.itemsize == 2 else large.dtype
+    joined = xp.ndarray(plan.scratch if plan.parts > 1 else (1,), wide)
     done = weight_grad[plan.rows["outer"]](y, x, out, joined, plan.struct, blocks=plan.weight)
     if plan.parts > 1:
         done = done or join(out, joined, plan.parts, blocks=_up(out.size, THREADS))
@@ -317,7 +332,7 @@ def channel_sum(xp, input):
     last = _channels_last(input)
     n, c, _ = _steps(input.shape, last)
     length = prod(input.shape[2:])
-    out = xp.empty(input.shape[1], input.dtype)
+    out = xp.ndarray(input.shape[1:2], input.dtype)
     numbers = input.shape[0], n, c, length, input.shape[1] if last else 1
     done = sums(_laid_out(xp, input, last), out, *numbers, blocks=input.shape[1])
     return out if done is None else done

@@ -27,6 +27,7 @@ most_grad_by_places = _load(name="max_pool_grad_by_places", arrays=3, indices=(1
 mean = _load(name="avg_pool", arrays=2)
 mean_grad = _load(name="avg_unpool", arrays=2)
 
+INT64 = numpy.dtype("int64")
 THREADS = 256
 MANY = 64  # elements that a thread may look at for one of its own
 
@@ -59,7 +60,8 @@ class Plan:
 
     def laid_out(self, xp, array):
         """Return an array in the order of the plan."""
-        return xp.ascontiguousarray(array if self.back is None else array.transpose(self.order))
+        array = array if self.back is None else array.transpose(self.order)
+        return array if array._c_contiguous else xp.ascontiguousarray(array)
 
     def original(self, array):
         """Return a result in that order as one with the dimensions in theirs."""
@@ -71,18 +73,18 @@ _plan = functools.lru_cache(maxsize=4096)(Plan)
 
 def plan_of(array, shape, axes, padding_counts=False, divisor=None):
     """Return the plan for images of a shape that lie as an array does: its channels may be innermost."""
-    channels_last = len(axes) == 2 and is_channels_last(array.shape, array.strides)
+    channels_last = not array._c_contiguous and len(axes) == 2 and is_channels_last(array.shape, array.strides)
     return _plan(tuple(shape), tuple(axes), channels_last, bool(padding_counts), divisor)
 
 
 def max_pool(xp, input, axes, with_places=False):
     """Return the maxima, and where they are; NotImplemented for other types."""
     plan = plan_of(input, input.shape, axes)
-    result = xp.empty(plan.shape, input.dtype)
+    result = xp.ndarray(plan.shape, input.dtype)
     if not with_places:
         done = most(plan.laid_out(xp, input), result, plan.struct, blocks=plan.by_window)
         return plan.original(result) if done is None else done
-    places = xp.empty(plan.shape, "int64")
+    places = xp.ndarray(plan.shape, INT64)
     done = most_with_places(plan.laid_out(xp, input), result, places, plan.struct, blocks=plan.by_window)
     return (plan.original(result), plan.original(places)) if done is None else done
 
@@ -90,11 +92,11 @@ def max_pool(xp, input, axes, with_places=False):
 def max_pool_grad(xp, grad, input, axes):
     """Return the gradient of the maxima in the input; NotImplemented for other types."""
     plan = plan_of(input, input.shape, axes)
-    rows, g, out = plan.laid_out(xp, input), plan.laid_out(xp, grad), xp.empty(plan.inside, input.dtype)
+    rows, g, out = plan.laid_out(xp, input), plan.laid_out(xp, grad), xp.ndarray(plan.inside, input.dtype)
     if plan.looks <= MANY:
         done = most_grad(rows, g, out, plan.struct, blocks=plan.by_element)
     else:
-        values, places = xp.empty(plan.shape, input.dtype), xp.empty(plan.shape, "int64")
+        values, places = xp.ndarray(plan.shape, input.dtype), xp.ndarray(plan.shape, INT64)
         done = most_with_places(rows, values, places, plan.struct, blocks=plan.by_window)
         done = done or most_grad_by_places(g, places, out, plan.struct, blocks=plan.by_element)
     return plan.original(out) if done is None else done
@@ -103,7 +105,7 @@ def max_pool_grad(xp, grad, input, axes):
 def avg_pool(xp, input, axes, padding_counts, divisor):
     """Return the means; NotImplemented for other types."""
     plan = plan_of(input, input.shape, axes, padding_counts, divisor)
-    result = xp.empty(plan.shape, input.dtype)
+    result = xp.ndarray(plan.shape, input.dtype)
     done = mean(plan.laid_out(xp, input), result, plan.struct, blocks=plan.by_window)
     return plan.original(result) if done is None else done
 
@@ -111,6 +113,6 @@ def avg_pool(xp, input, axes, padding_counts, divisor):
 def avg_unpool(xp, grad, axes, padding_counts, divisor, shape):
     """Return the gradient of the means in images of a shape; NotImplemented for other types."""
     plan = plan_of(grad, shape, axes, padding_counts, divisor)
-    out = xp.empty(plan.inside, grad.dtype)
+    out = xp.ndarray(plan.inside, grad.dtype)
     done = mean_grad(plan.laid_out(xp, grad), out, plan.struct, blocks=plan.by_element)
     return plan.original(out) if done is None else done

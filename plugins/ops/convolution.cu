@@ -238,7 +238,7 @@ template <typename T> __global__ void convolve_join(long long size, T *weight, c
 
 // The sum over images and elements of each channel of (N, C, L), or (N, L, C); a block for each channel.
 template <typename T>
-__global__ void channel_sums(long long size, const T *x, T *y, double batch, double step_n, double step_c, double length, double step) {
+__global__ void channel_totals(long long size, const T *x, T *y, double batch, double step_n, double step_c, double length, double step) {
     typedef pg_real<T> W;
     const T *mine = x + blockIdx.x * (long long)step_c;
     const long long all = (long long)batch * (long long)length;

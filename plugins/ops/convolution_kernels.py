@@ -272,11 +272,7 @@ def convolve_in_c(call, xp, input, weight, bias, geometry):
 @convolve.kernel("cuda")
 @native(_convolution_on_cuda.forward[64], otherwise=convolve)
 def convolve_on_cuda(call, xp, input, weight, bias, geometry):
-    shape = _result_shape(input, weight, geometry)
-    types = {one.dtype for one in (input, weight, bias) if one is not None}
-    if 0 in (*shape, input.size, weight.size) or len(types) > 1:
-        return NotImplemented
-    return _convolution_on_cuda.convolve(xp, input, weight, bias, geometry, shape)
+    return _convolution_on_cuda.convolve(xp, input, weight, bias, geometry)
 
 
 convolve_on_cuda.choices = _convolution_on_cuda.choices

@@ -204,6 +204,7 @@ def test_by_products_of_matrices(name, images, last, dtype, monkeypatch, launche
     monkeypatch.setattr(ours, "LONG", 0)
     monkeypatch.setattr(ours, "_chunks", lambda xp, plan, itemsize: min(plan.batch, images))
     monkeypatch.setattr(ours, "_plan", ours.Plan)
+    monkeypatch.setattr(ours, "_prepared", ours._prepared.__wrapped__)
     form = FORMS["channels last"] if last else lambda x: x
     conv = getattr(F, f"conv{len(weight) - 2}d")
     agree(lambda x, *others: conv(form(x), *others, **options), *drawn(dtype, input, weight, weight[:1]))
@@ -227,6 +228,7 @@ def test_short_products_where_they_are_allowed(monkeypatch, cupy):
     """Single precision is rounded to TF32 where `torch.backends.cudnn.allow_tf32` says so, and only there."""
     monkeypatch.setattr(ours, "LONG", 0)
     monkeypatch.setattr(ours, "_plan", ours.Plan)
+    monkeypatch.setattr(ours, "_prepared", ours._prepared.__wrapped__)
     asked, module = [], registry.backend("cuda").xp
     products = module.products_in_place
 
