@@ -143,6 +143,7 @@ DOORS = {
     "plugrad.absent: __getattr__": "PyTorch's module paths, which are asked first and stand above it",
     "plugrad.kernels.loading: _extension": "the extension in C, which may not be there",
     "plugrad.kernels.loading: module": "the same",
+    "plugrad.backends.switches: library": "NVIDIA's frontend of cuDNN, which may not be there",
     "plugrad.cli: _load": "the module of a command",
     "plugrad.cli.parity: theirs": "PyTorch, to compare with",
     "plugrad.cli.parity: ours": "a module under the path that PyTorch has",
