@@ -34,7 +34,7 @@ forward = _for_widths("attention", FORWARD)
 of_queries = _for_widths("attention_queries", BACKWARD)
 of_keys = _for_widths("attention_keys", BACKWARD)
 weights_of, slopes_of = _load(name="attention_weights"), _load(name="attention_slopes")
-LARGE = {4: 4e9, 2: 3e8}  # operations, by bytes of an element, for which products by cuBLAS are faster
+LARGE = {4: 3e9, 2: 1.5e9}  # operations, by bytes of an element, for which products by cuBLAS are faster
 WORKSPACE = 256 << 20  # bytes of matrices of weights that are laid out for these
 
 def _four(array):

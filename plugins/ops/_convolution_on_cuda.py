@@ -39,12 +39,12 @@ columns = _load(name="columns", arrays=2, numbers=4)
 columns_back = _load(name="columns_back", arrays=3, numbers=3)
 depthwise = _load(name="depthwise", arrays=4, numbers=1)
 depthwise_back = _load(name="depthwise_back", arrays=4, numbers=1)
-depthwise_weight = _load(name="depthwise_weight", arrays=3)
+depthwise_weight = _load(name="depthwise_weight", arrays=4, wide=(3,))
 
-COLUMNS, DEPTH, THREADS = 64, 16, 256
+COLUMNS, DEPTH, THREADS, TAPS = 64, 16, 256, 9
 BUSY = 264  # blocks that keep a large card busy
 LEAST = 8 * DEPTH  # of a sum's terms in one of its parts
-LONG = 96  # steps of a tile, one after the other, for which products by cuBLAS are faster
+LONG = 32  # steps of a tile, one after the other, for which products by cuBLAS are faster
 WORKSPACE = 256 << 20  # bytes for what is laid out for these
 
 
@@ -90,9 +90,10 @@ class Plan:
         self.is_plain = taps == max(g.stride) == 1 and not any(g.padding) and large[2:] == small[2:]
         self.long = {}
         if self.is_depthwise:
-            self.parts, self.rows = 0, None
+            self.rows, tiles = None, (_up(taps, TAPS), groups * outer)
+            self.parts = max(1, min(4 * BUSY // prod(tiles), windows // (8 * THREADS)))
             self.forward, self.back = _up(windows * groups * outer, THREADS), _up(elements * groups, THREADS)
-            self.weight = taps, groups * outer
+            self.weight = *tiles, self.parts
         else:
             self.rows = {side: _rows(count) for side, count in (("outer", outer), ("inner", inner))}
             self.forward = _up(windows, COLUMNS), groups * _up(outer, self.rows["outer"])
@@ -311,17 +312,15 @@ def convolve_weight(xp, small, large, kernel, geometry):
     plan = _plan(geometry, large.shape, small.shape, kernel, x_last, y_last)
     x, y = _laid_out(xp, large, x_last), _laid_out(xp, small, y_last)
     out = xp.ndarray(plan.scratch[1:], large.dtype)
-    if plan.is_depthwise:
-        done = depthwise_weight(y, x, out, plan.struct, blocks=plan.weight)
-        return out if done is None else done
-    if plan.long["weight"]:
+    if plan.long.get("weight"):
         if _by_cudnn(xp, "wgrad", geometry, _images(x, x_last), _images(y, y_last), out):
             return out
         if _weight_by_products(xp, plan, y, x, out):
             return out
     wide = numpy.dtype("float32") if large.itemsize == 2 else large.dtype
     joined = xp.ndarray(plan.scratch if plan.parts > 1 else (1,), wide)
-    done = weight_grad[plan.rows["outer"]](y, x, out, joined, plan.struct, blocks=plan.weight)
+    kernel = depthwise_weight if plan.is_depthwise else weight_grad[plan.rows["outer"]]
+    done = kernel(y, x, out, joined, plan.struct, blocks=plan.weight)
     if plan.parts > 1:
         done = done or join(out, joined, plan.parts, blocks=_up(out.size, THREADS))
     return out if done is None else done

@@ -29,7 +29,8 @@ mean_grad = _load(name="avg_unpool", arrays=2)
 
 INT64 = numpy.dtype("int64")
 THREADS = 256
-MANY = 64  # elements that a thread may look at for one of its own
+MANY = 64  # elements of a window for which a warp looks at them
+FEW = 16  # elements that a thread may look at for the gradient of one, so that nobody notes where maxima are
 
 
 class Plan:
@@ -42,6 +43,9 @@ class Plan:
         windows, elements, inner = prod(pooled), prod(shape), shape[1] if channels_last else 1
         each = prod([len(axis.taps) for axis in axes])
         lanes = 32 if each > MANY else 1
+        counts = [axis.spans if padding_counts else axis.counts for axis in axes]
+        if not divisor and windows and all([min(one) == max(one) for one in counts]):  # the same for all
+            divisor = prod([one[0] for one in counts])
         rows = [(s, axis.size, *(axis.steps or (0, 1, 0, 1))) for s, axis in zip(shape[-n:], axes)]
         struct = numpy.zeros((), PLAN)
         struct["axes"] = [(1, 1, 1, 1, 0, 1)] * (3 - n) + rows
@@ -93,7 +97,7 @@ def max_pool_grad(xp, grad, input, axes):
     """Return the gradient of the maxima in the input; NotImplemented for other types."""
     plan = plan_of(input, input.shape, axes)
     rows, g, out = plan.laid_out(xp, input), plan.laid_out(xp, grad), xp.ndarray(plan.inside, input.dtype)
-    if plan.looks <= MANY:
+    if plan.looks <= FEW:
         done = most_grad(rows, g, out, plan.struct, blocks=plan.by_element)
     else:
         values, places = xp.ndarray(plan.shape, input.dtype), xp.ndarray(plan.shape, INT64)

@@ -38,42 +38,42 @@ __device__ inline void conv_tap(int tap, const conv_plan &plan, int *at) {
     for (int k = 2; k >= 0; k--) at[k] = tap % plan.kernel[k] * plan.dilation[k], tap /= plan.kernel[k];
 }
 
-// One tile of a product: rows of the first factor, (row, k), by columns of the second, (k, column). `describe(k)` writes
-// down what is to be known of k, once for the tile, before the factors are asked for it.
+// One tile of a product: rows of the first factor, (row, k), by columns of the second, (k, column). `describe(place, k)`
+// writes down what is to be known of k, once for the tile, before the factors are asked for it. While one part of the
+// factors is multiplied the next is on its way, and lies in other memory.
 template <bool DEEP, typename W, typename Describe, typename Left, typename Right>
 __device__ void conv_tile(long long from, long long end, Describe describe, Left left, Right right, W sums[][4]) {
-    __shared__ W a[DEPTH][PG_ROWS + 4], b[DEPTH][COLUMNS + 4];
+    __shared__ W a[2][DEPTH][PG_ROWS + 4], b[2][DEPTH][COLUMNS + 4];
     const int t = threadIdx.x, deep = t % DEPTH, across = t / DEPTH, column = t % COLUMNS, level = t / COLUMNS;
+    const int row = t / 16 * PER_ROW, place = t % 16 * 4;
     W next_a[PER_ROW], next_b[4];
-    const auto load = [&](long long k) {
-        for (int i = 0; i < PER_ROW; i++) next_a[i] = k + deep < end ? left(across + 16 * i, k, deep) : W(0);
+    const auto load = [&](long long k, int odd) {
+        for (int i = 0; i < PER_ROW; i++) next_a[i] = k + deep < end ? left(across + 16 * i, k, odd + deep) : W(0);
         for (int i = 0; i < 4; i++) {
             const int down = DEEP ? deep : level + 4 * i;
-            next_b[i] = k + down < end ? right(down, DEEP ? across + 16 * i : column) : W(0);
+            next_b[i] = k + down < end ? right(odd + down, DEEP ? across + 16 * i : column) : W(0);
         }
     };
     for (int i = 0; i < PER_ROW; i++)
         for (int j = 0; j < 4; j++) sums[i][j] = 0;
     if (t < DEPTH) describe(t, from + t);
     __syncthreads();
-    load(from);
-    for (long long k = from; k < end; k += DEPTH) {
-        for (int i = 0; i < PER_ROW; i++) a[deep][across + 16 * i] = next_a[i];
-        for (int i = 0; i < 4; i++) b[DEEP ? deep : level + 4 * i][DEEP ? across + 16 * i : column] = next_b[i];
-        __syncthreads();  // what describes these is not needed any more
-        if (t < DEPTH) describe(t, k + DEPTH + t);
-        __syncthreads();
-        if (k + DEPTH < end) load(k + DEPTH);
-        const int row = t / 16 * PER_ROW, place = t % 16 * 4;
+    load(from, 0);
+    int odd = 0;
+    for (long long k = from; k < end; k += DEPTH, odd = 1 - odd) {
+        for (int i = 0; i < PER_ROW; i++) a[odd][deep][across + 16 * i] = next_a[i];
+        for (int i = 0; i < 4; i++) b[odd][DEEP ? deep : level + 4 * i][DEEP ? across + 16 * i : column] = next_b[i];
+        if (t < DEPTH) describe((1 - odd) * DEPTH + t, k + DEPTH + t);
+        __syncthreads();  // whoever writes here again has met all others since they read
+        if (k + DEPTH < end) load(k + DEPTH, (1 - odd) * DEPTH);
 #pragma unroll
         for (int step = 0; step < DEPTH; step++) {
             W x[PER_ROW], y[4];
-            for (int i = 0; i < PER_ROW; i++) x[i] = a[step][row + i];
-            for (int j = 0; j < 4; j++) y[j] = b[step][place + j];
+            for (int i = 0; i < PER_ROW; i++) x[i] = a[odd][step][row + i];
+            for (int j = 0; j < 4; j++) y[j] = b[odd][step][place + j];
             for (int i = 0; i < PER_ROW; i++)
                 for (int j = 0; j < 4; j++) sums[i][j] += x[i] * y[j];
         }
-        __syncthreads();
     }
 }
 
@@ -81,7 +81,7 @@ __device__ void conv_tile(long long from, long long end, Describe describe, Left
 template <typename T>
 __global__ void convolve(long long size, const T *x, const T *weight, T *y, const T *bias, conv_plan plan, double biased) {
     typedef pg_real<T> W;
-    __shared__ conv_entry steps[DEPTH], places[COLUMNS];
+    __shared__ conv_entry steps[2 * DEPTH], places[COLUMNS];
     __shared__ long long results[COLUMNS];
     const int tiles = (plan.outer + PG_ROWS - 1) / PG_ROWS, group = blockIdx.y / tiles;
     const int first = blockIdx.y % tiles * PG_ROWS, deep = plan.inner * plan.taps;
@@ -104,7 +104,9 @@ __global__ void convolve(long long size, const T *x, const T *weight, T *y, cons
             conv_tap((int)k % plan.taps, plan, steps[t].at);
             steps[t].place = (int)k / plan.taps * plan.x_c;
         },
-        [&](int row, long long k, int t) { return row < last ? W(rows[(long long)row * deep + k + t]) : W(0); },
+        [&](int row, long long k, int t) {
+            return row < last ? W(rows[(long long)row * deep + k + t % DEPTH]) : W(0);
+        },
         [&](int t, int column) {
             const conv_entry &place = places[column], &step = steps[t];
             const int d = place.at[0] + step.at[0], h = place.at[1] + step.at[1], w = place.at[2] + step.at[2];
@@ -126,7 +128,7 @@ __global__ void convolve(long long size, const T *x, const T *weight, T *y, cons
 template <typename T>
 __global__ void convolve_back(long long size, const T *y, const T *weight, T *x, const T *bias, conv_plan plan, double biased) {
     typedef pg_real<T> W;
-    __shared__ conv_entry steps[DEPTH], places[COLUMNS];
+    __shared__ conv_entry steps[2 * DEPTH], places[COLUMNS];
     __shared__ long long results[COLUMNS];
     const int tiles = (plan.inner + PG_ROWS - 1) / PG_ROWS, group = blockIdx.y / tiles;
     const int first = blockIdx.y % tiles * PG_ROWS, deep = plan.outer * plan.taps;
@@ -150,7 +152,7 @@ __global__ void convolve_back(long long size, const T *y, const T *weight, T *x,
             steps[t].place = (int)k / plan.taps;
         },
         [&](int row, long long k, int t) {
-            const long long tap = k + t - steps[t].place * plan.taps;
+            const long long tap = k + t % DEPTH - steps[t].place * plan.taps;
             return row < last ? W(rows[(steps[t].place * plan.inner + row) * plan.taps + tap]) : W(0);
         },
         [&](int t, int column) {
@@ -182,8 +184,8 @@ __global__ void convolve_back(long long size, const T *y, const T *weight, T *x,
 template <typename T>
 __global__ void convolve_weight(long long size, const T *y, const T *x, T *weight, pg_real<T> *joined, conv_plan plan) {
     typedef pg_real<T> W;
-    __shared__ conv_entry steps[DEPTH], places[COLUMNS];
-    __shared__ long long small[DEPTH];
+    __shared__ conv_entry steps[2 * DEPTH], places[COLUMNS];
+    __shared__ long long small[2 * DEPTH];
     const int tiles = (plan.outer + PG_ROWS - 1) / PG_ROWS, group = blockIdx.y / tiles;
     const int first = blockIdx.y % tiles * PG_ROWS, columns = plan.inner * plan.taps, start = blockIdx.x * COLUMNS;
     const long long all = (long long)plan.batch * plan.count();
@@ -253,15 +255,15 @@ __global__ void channel_totals(long long size, const T *x, T *y, double batch, d
 }
 
 // Where a group has one channel of the image nothing is a product: a thread for each result. The number of a thread goes
-// through memory in its order: plan.parts says whether channels are innermost.
+// through memory in its order: `innermost` says whether channels are.
 struct conv_own {
     long long image;
     int channel, at[3];
 
-    __device__ conv_own(long long number, const conv_plan &plan, int channels, const int *lengths) {
-        if (plan.parts) number = pg_divide(number, channels, &channel);
+    __device__ conv_own(long long number, bool innermost, int channels, const int *lengths) {
+        if (innermost) number = pg_divide(number, channels, &channel);
         conv_split(number, lengths, at, &image);
-        if (!plan.parts) image = pg_divide(image, channels, &channel);
+        if (!innermost) image = pg_divide(image, channels, &channel);
     }
 };
 
@@ -270,7 +272,7 @@ __global__ void depthwise(long long size, const T *x, const T *weight, T *y, con
     typedef pg_real<T> W;
     const int channels = plan.groups * plan.outer;
     if (PG_ELEMENT >= (long long)plan.batch * channels * plan.count()) return;
-    const conv_own own(PG_ELEMENT, plan, channels, plan.small);
+    const conv_own own(PG_ELEMENT, plan.y_c == 1, channels, plan.small);
     const T *image = x + own.image * plan.x_n + own.channel / plan.outer * plan.x_c, *row = weight + (long long)own.channel * plan.taps;
     int from[3];
     for (int k = 0; k < 3; k++) from[k] = own.at[k] * plan.stride[k] - plan.low[k];
@@ -297,7 +299,7 @@ template <typename T>
 __global__ void depthwise_back(long long size, const T *y, const T *weight, T *x, const T *bias, conv_plan plan, double biased) {
     typedef pg_real<T> W;
     if (PG_ELEMENT >= (long long)plan.batch * plan.groups * plan.pixels()) return;
-    const conv_own own(PG_ELEMENT, plan, plan.groups, plan.image);
+    const conv_own own(PG_ELEMENT, plan.x_c == 1, plan.groups, plan.image);
     const int first = own.channel * plan.outer;
     const T *results = y + own.image * plan.y_n + first * plan.y_c, *rows = weight + (long long)first * plan.taps;
     W sum = biased ? W(bias[own.channel]) : W(0);
@@ -316,29 +318,45 @@ __global__ void depthwise_back(long long size, const T *y, const T *weight, T *x
     x[own.image * plan.x_n + own.channel * plan.x_c + plan.x_place(own.at[0], own.at[1], own.at[2])] = T(sum);
 }
 
-// A block for each tap, blockIdx.x, of each outer channel, blockIdx.y.
+// blockIdx.x: some taps; blockIdx.y: outer channel; blockIdx.z: part of the batch's windows, as in convolve_weight.
+#define TAPS 9
 template <typename T>
-__global__ void depthwise_weight(long long size, const T *y, const T *x, T *weight, conv_plan plan) {
+__global__ void depthwise_weight(long long size, const T *y, const T *x, T *weight, pg_real<T> *joined, conv_plan plan) {
     typedef pg_real<T> W;
-    const int channel = blockIdx.y;
+    const int channel = blockIdx.y, first = blockIdx.x * TAPS, taps = min(TAPS, plan.taps - first);
     const T *image = x + channel / plan.outer * plan.x_c, *results = y + channel * plan.y_c;
-    const long long all = (long long)plan.batch * plan.count();
-    int tap[3];
-    conv_tap(blockIdx.x, plan, tap);
-    W sum = 0;
-    for (long long k = threadIdx.x; k < all; k += PG_THREADS) {
+    const long long all = (long long)plan.batch * plan.count(), each = (all + plan.parts - 1) / plan.parts;
+    const long long from = blockIdx.z * each, end = from + each < all ? from + each : all;
+    W sums[TAPS];
+#pragma unroll
+    for (int n = 0; n < TAPS; n++) sums[n] = 0;
+    for (long long k = from + threadIdx.x; k < end; k += PG_THREADS) {
         long long number;
         int at[3];
         conv_split(k, plan.small, at, &number);
-        const int d = at[0] * plan.stride[0] - plan.low[0] + tap[0], h = at[1] * plan.stride[1] - plan.low[1] + tap[1];
-        const int w = at[2] * plan.stride[2] - plan.low[2] + tap[2];
-        if ((unsigned)d < (unsigned)plan.image[0] && (unsigned)h < (unsigned)plan.image[1] &&
-            (unsigned)w < (unsigned)plan.image[2])
-            sum += W(results[number * plan.y_n + plan.y_place(at[0], at[1], at[2])]) *
-                   W(image[number * plan.x_n + plan.x_place(d, h, w)]);
+        const W gradient = W(results[number * plan.y_n + plan.y_place(at[0], at[1], at[2])]);
+        for (int n = 0; n < 3; n++) at[n] = at[n] * plan.stride[n] - plan.low[n];
+#pragma unroll
+        for (int n = 0; n < TAPS; n++) {
+            if (n >= taps) break;
+            int tap[3];
+            conv_tap(first + n, plan, tap);
+            const int d = at[0] + tap[0], h = at[1] + tap[1], w = at[2] + tap[2];
+            if ((unsigned)d < (unsigned)plan.image[0] && (unsigned)h < (unsigned)plan.image[1] &&
+                (unsigned)w < (unsigned)plan.image[2])
+                sums[n] += gradient * W(image[number * plan.x_n + plan.x_place(d, h, w)]);
+        }
     }
-    sum = pg_sum(sum);
-    if (threadIdx.x == 0) weight[(long long)channel * plan.taps + blockIdx.x] = T(sum);
+#pragma unroll
+    for (int n = 0; n < TAPS; n++) {
+        if (n >= taps) break;  // for all threads
+        const W sum = pg_sum(sums[n]);
+        const long long place = (long long)channel * plan.taps + first + n;
+        if (threadIdx.x == 0) {
+            if (plan.parts > 1) joined[(long long)blockIdx.z * plan.groups * plan.outer * plan.taps + place] = sum;
+            else weight[place] = T(sum);
+        }
+    }
 }
 
 // For a product of matrices by cuBLAS: the elements of all windows of images [from, from + count), as (image, channel,
@@ -370,7 +388,7 @@ __global__ void columns_back(long long size, const T *y, T *x, const T *bias, co
     typedef pg_real<T> W;
     const int channels = plan.groups * plan.inner, windows = plan.count();
     if (PG_ELEMENT >= (long long)count * channels * plan.pixels()) return;
-    const conv_own own(PG_ELEMENT, plan, channels, plan.image);
+    const conv_own own(PG_ELEMENT, plan.x_c == 1, channels, plan.image);
     const T *rows = y + (own.image * channels + own.channel) * plan.taps * windows;
     W sum = biased ? W(bias[own.channel]) : W(0);
     for (int i = 0; i < plan.kernel[0]; i++) {

@@ -20,6 +20,7 @@ struct pool_axis {
     }
     // The elements of a window that are in the image.
     __device__ pool_span inside(int window) const {
+        if (length == 1 && size == 1 && kernel <= 1) return {0, 1, 1};
         int from = begin(window), last = end(window);
         if (from < 0) from += (dilation - 1 - from) / dilation * dilation;
         return {from, last < length ? last : length, dilation};
@@ -31,6 +32,7 @@ struct pool_axis {
     }
     // The windows that an element may be in.
     __device__ pool_span windows(int at) const {
+        if (length == 1 && size == 1 && kernel <= 1) return {0, 1, 1};
         int from, last;
         if (kernel) {
             const int reach = at + low - dilation * (kernel - 1);
@@ -40,7 +42,7 @@ struct pool_axis {
         }
         return {from, last < size ? last : size, 1};
     }
-    __device__ bool has(int window, int at) const { return (at - begin(window)) % dilation == 0; }
+    __device__ bool has(int window, int at) const { return dilation == 1 || (at - begin(window)) % dilation == 0; }
     // By how many elements means divide.
     __device__ int counted(int window, bool padding) const {
         const int from = begin(window), last = end(window);
@@ -94,7 +96,10 @@ template <typename T> struct pool_image {
                     for (int w = c.from; w < c.end; w += c.step) f(((long long)d * high + h) * wide + w);
         } else {
             const int rows = b.count(), columns = c.count(), all = a.count() * rows * columns;
-            for (int k = lane; k < all; k += lanes) {
+            const bool whole = columns == wide && (rows == high || a.count() == 1) && a.step * b.step * c.step == 1;
+            const long long first = ((long long)a.from * high + b.from) * wide + c.from;
+            for (int k = lane; whole && k < all; k += lanes) f(first + k);
+            for (int k = lane; !whole && k < all; k += lanes) {
                 const int row = k / columns, d = a.from + row / rows * a.step, h = b.from + row % rows * b.step;
                 f(((long long)d * high + h) * wide + c.from + k % columns * c.step);
             }

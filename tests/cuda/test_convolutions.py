@@ -14,8 +14,11 @@ BOUNDS = {"float32": 1e-4, "float64": 1e-11, "float16": 2e-2, "bfloat16": 1e-1}
 
 
 @pytest.fixture(autouse=True)
-def _exact_and_without_cudnn():
-    """These are tests of plugrad's own kernels, with all digits."""
+def _exact_and_without_cudnn(monkeypatch):
+    """These are tests of plugrad's own kernels, with all digits; nothing counts as large."""
+    monkeypatch.setattr(ours, "LONG", 10**9)
+    monkeypatch.setattr(ours, "_plan", ours.Plan)
+    monkeypatch.setattr(ours, "_prepared", ours._prepared.__wrapped__)
     with torch.backends.cudnn.flags(enabled=False, allow_tf32=False):
         yield
 
@@ -203,8 +206,6 @@ def test_by_products_of_matrices(name, images, last, dtype, monkeypatch, launche
         pytest.skip("an order of images")
     monkeypatch.setattr(ours, "LONG", 0)
     monkeypatch.setattr(ours, "_chunks", lambda xp, plan, itemsize: min(plan.batch, images))
-    monkeypatch.setattr(ours, "_plan", ours.Plan)
-    monkeypatch.setattr(ours, "_prepared", ours._prepared.__wrapped__)
     form = FORMS["channels last"] if last else lambda x: x
     conv = getattr(F, f"conv{len(weight) - 2}d")
     agree(lambda x, *others: conv(form(x), *others, **options), *drawn(dtype, input, weight, weight[:1]))
@@ -216,9 +217,10 @@ def test_by_products_of_matrices(name, images, last, dtype, monkeypatch, launche
         assert {"columns", "columns_back"} <= {*launched}
 
 
-def test_the_workspace_is_bounded():
+def test_the_workspace_is_bounded(monkeypatch):
     """What is laid out at once takes no more than it says."""
     geometry = geometry_of((1, 1), (1, 1), (1, 1), False, (0, 0), 1)
+    monkeypatch.setattr(ours, "LONG", 32)
     plan = ours.Plan(geometry, (64, 64, 112, 112), (64, 64, 112, 112), (3, 3), False, False)
     assert plan.long["forward"] and ours._chunks(None, plan, 4) * 64 * 9 * 112 * 112 * 4 <= ours.WORKSPACE
     assert ours._chunks(None, ours.Plan(geometry, (1, 64, 999, 999), (1, 64, 999, 999), (3, 3), False, False), 4) == 0
@@ -227,8 +229,6 @@ def test_the_workspace_is_bounded():
 def test_short_products_where_they_are_allowed(monkeypatch, cupy):
     """Single precision is rounded to TF32 where `torch.backends.cudnn.allow_tf32` says so, and only there."""
     monkeypatch.setattr(ours, "LONG", 0)
-    monkeypatch.setattr(ours, "_plan", ours.Plan)
-    monkeypatch.setattr(ours, "_prepared", ours._prepared.__wrapped__)
     asked, module = [], registry.backend("cuda").xp
     products = module.products_in_place
 

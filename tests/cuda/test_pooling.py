@@ -163,7 +163,7 @@ def test_in_any_order_of_threads(pool, kernel, stand_in):
 
 
 @pytest.mark.parametrize("pool, backward", [
-    (lambda x: F.max_pool2d(x, 2), 1), (lambda x: F.max_pool2d(x, 3, 2, 1), 1), (lambda x: F.max_pool2d(x, 5, 1, 2), 2),
+    (lambda x: F.max_pool2d(x, 2), 1), (lambda x: F.max_pool2d(x, 3, 2, 1), 2), (lambda x: F.max_pool2d(x, 5, 1, 2), 2),
     (lambda x: F.avg_pool2d(x, 3, 2, 1), 1), (lambda x: F.adaptive_avg_pool2d(x, 1), 1),
 ])  # fmt: skip
 def test_how_many_kernels_are_launched(pool, backward, stand_in):
