@@ -23,6 +23,7 @@ _plainly = functools.partial(
     types=("float32", "float64", "float16", "bfloat16"),
 )  # fmt: skip
 _load = functools.partial(_plainly, struct=PLAN.itemsize)
+FLOAT32 = numpy.dtype("float32")
 TILES = (64, 32, 16)  # rows of a tile: not more than needed, for few channels
 
 
@@ -34,7 +35,7 @@ forward = _in_tiles("convolve", arrays=4, numbers=1)
 back = _in_tiles("convolve_back", arrays=4, numbers=1)
 weight_grad = _in_tiles("convolve_weight", arrays=4, wide=(3,))
 join = _plainly(name="convolve_join", arrays=2, numbers=1, wide=(1,))
-sums = _plainly(name="channel_totals", arrays=2, numbers=5)
+sums = _plainly(name="channel_totals", arrays=3, numbers=5, wide=(2,))
 columns = _load(name="columns", arrays=2, numbers=4)
 columns_back = _load(name="columns_back", arrays=3, numbers=3)
 depthwise = _load(name="depthwise", arrays=4, numbers=1)
@@ -306,6 +307,11 @@ def convolve(xp, input, weight, bias, geometry):
     return result if done is None else done
 
 
+def _joined(xp, shape, dtype):
+    """Return memory for sums in parts."""
+    return xp.ndarray(shape, FLOAT32 if dtype.itemsize == 2 else dtype)
+
+
 def convolve_weight(xp, small, large, kernel, geometry):
     """Return the gradient of a convolution in its weight; NotImplemented for other types."""
     x_last, y_last = _channels_last(large), _channels_last(small)
@@ -317,8 +323,7 @@ def convolve_weight(xp, small, large, kernel, geometry):
             return out
         if _weight_by_products(xp, plan, y, x, out):
             return out
-    wide = numpy.dtype("float32") if large.itemsize == 2 else large.dtype
-    joined = xp.ndarray(plan.scratch if plan.parts > 1 else (1,), wide)
+    joined = _joined(xp, plan.scratch if plan.parts > 1 else (1,), large.dtype)
     kernel = depthwise_weight if plan.is_depthwise else weight_grad[plan.rows["outer"]]
     done = kernel(y, x, out, joined, plan.struct, blocks=plan.weight)
     if plan.parts > 1:
@@ -333,5 +338,10 @@ def channel_sum(xp, input):
     length = prod(input.shape[2:])
     out = xp.ndarray(input.shape[1:2], input.dtype)
     numbers = input.shape[0], n, c, length, input.shape[1] if last else 1
-    done = sums(_laid_out(xp, input, last), out, *numbers, blocks=input.shape[1])
+    channels = input.shape[1]
+    parts = max(1, min(2 * BUSY // channels, input.size // (channels * 8 * THREADS)))
+    joined = _joined(xp, (parts, channels), input.dtype)
+    done = sums(_laid_out(xp, input, last), out, joined, *numbers, blocks=(channels, parts))
+    if parts > 1:
+        done = done or join(out, joined, parts, blocks=_up(channels, THREADS))
     return out if done is None else done

@@ -7,12 +7,14 @@ not serve it says when a graph is made; then plugrad's own kernels compute. `tor
 from __future__ import annotations
 
 import functools
+import threading
 import time
 
 import plugrad
 
 TYPES = {"float32": "FLOAT", "float16": "HALF", "bfloat16": "BFLOAT16"}
 MOST = 2048  # graphs that are kept
+WORKSPACE = 256 << 20  # bytes that a plan may use
 _graphs: dict = {}
 _handles: dict = {}
 
@@ -30,11 +32,12 @@ def state() -> str:
 
 
 def _handle(xp, module):
-    """Return the handle of the device at hand, on the stream at hand."""
+    """Return the device at hand, and this thread's handle for it, on the stream at hand."""
     device = xp.cuda.runtime.getDevice()
-    handle = _handles.get(device)
+    place = device, threading.get_ident()
+    handle = _handles.get(place)
     if handle is None:
-        handle = _handles[device] = module.create_handle()
+        handle = _handles[place] = module.create_handle()
     module.set_stream(handle, xp.cuda.get_current_stream().ptr)
     return device, handle
 
@@ -57,6 +60,7 @@ class Graph:
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
+        graph.deselect_workspace_greater_than(WORKSPACE)
         notes = module.numerical_note
         graph.deselect_numeric_notes(
             [notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS] * exact + [notes.NONDETERMINISTIC] * repeatable

@@ -238,20 +238,27 @@ template <typename T> __global__ void convolve_join(long long size, T *weight, c
     weight[PG_ELEMENT] = T(sum);
 }
 
-// The sum over images and elements of each channel of (N, C, L), or (N, L, C); a block for each channel.
+// The sum over images and elements of each channel of (N, C, L), or (N, L, C). blockIdx.x: channel; blockIdx.y: part of
+// them, whose sums go to `joined`.
 template <typename T>
-__global__ void channel_totals(long long size, const T *x, T *y, double batch, double step_n, double step_c, double length, double step) {
+__global__ void channel_totals(
+    long long size, const T *x, T *y, pg_real<T> *joined, double batch, double step_n, double step_c, double length, double step
+) {
     typedef pg_real<T> W;
     const T *mine = x + blockIdx.x * (long long)step_c;
-    const long long all = (long long)batch * (long long)length;
+    const long long all = (long long)batch * (long long)length, each = (all + gridDim.y - 1) / gridDim.y;
+    const long long from = blockIdx.y * each, end = from + each < all ? from + each : all;
     W sum = 0;
-    for (long long k = threadIdx.x; k < all; k += PG_THREADS) {
+#pragma unroll 4
+    for (long long k = from + threadIdx.x; k < end; k += PG_THREADS) {
         int at;
         const long long image = pg_divide(k, (int)length, &at);
         sum += W(mine[image * (long long)step_n + at * (long long)step]);
     }
     sum = pg_sum(sum);
-    if (threadIdx.x == 0) y[blockIdx.x] = T(sum);
+    if (threadIdx.x) return;
+    if (gridDim.y > 1) joined[(long long)blockIdx.y * gridDim.x + blockIdx.x] = sum;
+    else y[blockIdx.x] = T(sum);
 }
 
 // Where a group has one channel of the image nothing is a product: a thread for each result. The number of a thread goes

@@ -242,3 +242,13 @@ def test_short_products_where_they_are_allowed(monkeypatch, cupy):
     with torch.backends.cudnn.flags(allow_tf32=True):
         F.conv2d(x, w)
     assert asked == [False, True]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_of_biases_of_many_windows(last, dtype, launched):
+    """Their sums are made in parts, which one more kernel joins."""
+    form = FORMS["channels last"] if last else lambda x: x
+    leaves = drawn(dtype, (3, 2, 60, 50), (4, 2, 1, 1), (4,))
+    agree(lambda x, w, b: form(F.conv2d(x, w, b)), *[leaf / 30 for leaf in leaves[:2]], leaves[2])
+    assert launched.count("convolve_join") == 2
