@@ -303,6 +303,7 @@ def attend_vjp(F, g, query, key, value, mask, y0, y1, is_causal, scale, needs):
             grads[place] = F.sum(F.reshape(grad, (*shape[:-2], -1, *grad.shape[-2:])), -3)
     return [F.to_copy(grad, dtype) if grad.dtype != dtype else grad for grad in grads]
 
+
 @attend.vjp_kernel("cuda", "query", "key", "value")
 @native(_attention_on_cuda.of_queries[64])
 def attend_grad_on_cuda(call, xp, g, query, key, value, mask, y0, y1, is_causal, scale, needs):
@@ -313,8 +314,10 @@ def _on_cuda(query, key, value, mask, dropout_p, enable_gqa):
     """Whether the kernel for CUDA may compute attention, which wants one batch of heads and no gradient of the mask."""
     if query.device.type != "cuda" or dropout_p or not 2 <= query.ndim == key.ndim == value.ndim <= 4:
         return False
+    if not query.dtype.is_floating_point or query.dtype.itemsize == 8 or query.shape[-1] != key.shape[-1]:
+        return False
     heads = query.shape[-3:-2]
-    if query.dtype.itemsize == 8 or query.shape[:-3] != key.shape[:-3] or key.shape[:-1] != value.shape[:-1]:
+    if query.shape[:-3] != key.shape[:-3] or key.shape[:-1] != value.shape[:-1]:
         return False
     if heads != key.shape[-3:-2] and not (enable_gqa and key.shape[-3] and query.shape[-3] % key.shape[-3] == 0):
         return False

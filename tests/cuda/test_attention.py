@@ -236,3 +236,40 @@ def test_the_workspace_is_bounded():
     rows = ours._laid_out(x, x, x)
     assert 64 <= rows < 4096 and rows * 4 * 8 * 4096 * 16 <= ours.WORKSPACE
     assert ours._is_large(x, x, x) and not ours._is_large(x[:1, :1, :64], x[:1, :1], x[:1, :1])
+
+
+@pytest.mark.parametrize("shapes", [
+    ((2, 5, 4), (2, 7, 3), (2, 7, 3)), ((2, 5, 4), (2, 7, 4), (2, 6, 4)), ((3, 5, 4), (2, 7, 4), (2, 7, 4)),
+    ((2, 3, 5, 4), (2, 2, 7, 4), (2, 2, 7, 4)),
+])  # fmt: skip
+def test_shapes_that_do_not_belong_together(shapes):
+    for device in ("cpu", "cuda"):
+        with pytest.raises(RuntimeError):
+            F.scaled_dot_product_attention(*[x.to(device) for x in drawn("float32", *shapes)])
+
+
+def test_integers_are_refused_as_on_the_cpu():
+    found = []
+    for device in ("cpu", "cuda"):
+        x = torch.ones(2, 5, 4, dtype=torch.int32).to(device)
+        try:
+            found.append(F.scaled_dot_product_attention(x, x, x).cpu())
+        except (RuntimeError, NotImplementedError) as error:
+            found.append(type(error))
+    assert found[0] is found[1] or torch.equal(*found)
+
+
+def test_leading_dimensions_that_broadcast():
+    agree(F.scaled_dot_product_attention, *drawn("float32", (2, 3, 5, 4), (1, 3, 7, 4), (1, 3, 7, 4)))
+    agree(F.scaled_dot_product_attention, *drawn("float32", (2, 1, 2, 5, 4), (2, 1, 2, 7, 4), (2, 1, 2, 7, 4)))
+
+
+def test_batches_of_calls_and_derivatives_forward():
+    found = []
+    for device in ("cpu", "cuda"):
+        q, k, v = [x.to(device) for x in drawn("float32", (3, 2, 5, 4), (3, 2, 7, 4), (3, 2, 7, 4))]
+        several = torch.func.vmap(F.scaled_dot_product_attention)(q, k, v)
+        value, slope = torch.func.jvp(lambda q, k=k, v=v: F.scaled_dot_product_attention(q, k, v), (q,), (q.sin(),))
+        found.append([several.cpu(), value.cpu(), slope.cpu()])
+    for here, there in zip(*found):
+        torch.testing.assert_close(there, here, rtol=1e-4, atol=1e-5)
