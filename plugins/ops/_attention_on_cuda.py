@@ -207,7 +207,9 @@ def attend(xp, query, key, value, mask, is_causal, scale):
 def attend_grad(xp, g, query, key, value, mask, result, sums, is_causal, scale, needs):
     """Return the gradients of query, key and value that are needed; NotImplemented for what is not served."""
     width = _width(BACKWARD, query, value)
-    if width is None or query.ndim > 4 or g.dtype != query.dtype or not (query.size and key.size and value.size):
+    if width is None or query.ndim > 4 or g.dtype != query.dtype or query.itemsize == 8:
+        return NotImplemented
+    if not (query.size and key.size and value.size):
         return NotImplemented
     views = _views(xp, query, key, value, g, result)
     q, k, v, g, out = views
