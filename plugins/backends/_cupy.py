@@ -8,6 +8,7 @@ import types
 from functools import partial
 
 from ._cublas import Products
+from ._functions import choosing, fill_where
 from ._products import products_in_place
 
 
@@ -75,7 +76,7 @@ def raising(errstate, function):
     return checked
 
 
-WIDENING = ("where", "tril", "triu")
+WIDENING = ("tril", "triu")
 REFUSING = ("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "pinv", "solve", "svd")
 LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
 
@@ -92,4 +93,5 @@ def kernels_module(cupy, faults):
         products_in_place=partial(products_in_place, cupy),
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
+        where=choosing(of_bfloat16(cupy.where)), fill_where=fill_where,
     )  # fmt: skip

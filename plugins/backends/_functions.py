@@ -30,6 +30,43 @@ def _forms(name) -> tuple:
 _binary = {name: _forms(name) for name in {*_BINARY.values()}}
 
 
+_masked = functools.partial(
+    load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), per="element"
+)  # fmt: skip
+_choose_number = _masked(name="choose_number", arrays=2, numbers=2, masks=(1,), like=0)
+_choose = _masked(name="choose", arrays=3, masks=(2,), like=0)
+_fill = _masked(name="fill", arrays=2, numbers=1, masks=(1,))
+
+
+def fill_where(out, mask, number) -> bool:
+    """Write a number where a mask of the same shape holds; return whether that was done."""
+    return out.shape == mask.shape and type(number) in _NUMBERS and _fill(out, mask, number) is None
+
+
+def choosing(otherwise):
+    """Return `where` of masks and arrays of one shape by a kernel, which else is `otherwise`."""
+
+    def where(condition, *arrays):
+        if len(arrays) == 2 and hasattr(condition, "shape"):
+            x, z = arrays
+            shape, result = condition.shape, NotImplemented
+            if type(z) in _NUMBERS:
+                result = _choose_number(x, condition, z, False) if _has(x, shape) else result
+            elif type(x) in _NUMBERS:
+                result = _choose_number(z, condition, x, True) if _has(z, shape) else result
+            elif _has(x, shape) and _has(z, shape):
+                result = _choose(x, z, condition)
+            if result is not NotImplemented:
+                return result
+        return otherwise(condition, *arrays)
+
+    return where
+
+
+def _has(array, shape):
+    return getattr(array, "shape", None) == shape
+
+
 class Functions:
     """CuPy's functions, of which some are kernels of ours."""
 

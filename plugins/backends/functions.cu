@@ -59,3 +59,20 @@ BINARY(add, a + b)
 BINARY(subtract, a - b)
 BINARY(multiply, a *b)
 BINARY(divide, a / b)
+
+// Where a mask holds, elements of `x`, elsewhere a number, or those of `z`. `turned`: the other way round.
+template <typename T>
+__global__ void choose_number(long long size, const T *x, const bool *mask, T *y, double number, double turned) {
+    const long long i = PG_ELEMENT;
+    if (i < size) y[i] = mask[i] != (turned != 0) ? x[i] : T(number);
+}
+
+template <typename T> __global__ void choose(long long size, const T *x, const T *z, const bool *mask, T *y) {
+    const long long i = PG_ELEMENT;
+    if (i < size) y[i] = mask[i] ? x[i] : z[i];
+}
+
+template <typename T> __global__ void fill(long long size, T *x, const bool *mask, double number) {
+    const long long i = PG_ELEMENT;
+    if (i < size && mask[i]) x[i] = T(number);
+}

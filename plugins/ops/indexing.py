@@ -260,6 +260,8 @@ def write_items(xp, out, index, value):
         if getattr(getattr(index, "dtype", None), "char", "") not in ("l", "?"):
             return NotImplemented
         ix.check_arrays(xp, out.shape, (index,))
+        if xp.__name__ == "cupy" and index.dtype.char == "?" and xp.fill_where(out, index, value):
+            return None
     if out.dtype.kind != "f" and (type(value) is float or out.dtype.kind == "V"):  # which may not fit
         return NotImplemented
     try:

@@ -24,7 +24,7 @@ THREADS, WARP = 256, 32  # of a block: PG_THREADS
 SHORT = 512  # elements of a row for which the threads of one warp are enough
 EACH = 1024  # elements of an array of a list for each block: PG_EACH
 ROOM = 480  # words of 8 bytes of a list's table, PG_ROOM: CUDA takes 512 of all arguments
-INT64, FLOAT32 = numpy.dtype("int64"), numpy.dtype("float32")
+INT64, FLOAT32, BOOL = numpy.dtype("int64"), numpy.dtype("float32"), numpy.dtype("bool")
 TYPES = {
     "float32": "float", "float64": "double", "int32": "int", "int64": "long long", "uint8": "unsigned char",
     "bool": "bool", "float16": "pg_half", "bfloat16": "pg_bfloat16",
@@ -41,7 +41,7 @@ class CudaFunction:
     """
 
     def __init__(
-        self, source, name, arrays, numbers, like, flags, per, indices, wide, sizes, threads, struct, types
+        self, source, name, arrays, numbers, like, flags, per, indices, wide, masks, sizes, threads, struct, types
     ):
         if per not in PER:
             raise ValueError(f"load_inline(): per is {', '.join(map(repr, PER[:-1]))} or {PER[-1]!r}, not {per!r}")
@@ -49,9 +49,9 @@ class CudaFunction:
             raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, not {unknown}")
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
-        self.wide, self.threads, self.struct = frozenset(wide), threads, struct
+        self.wide, self.masks, self.threads, self.struct = frozenset(wide), frozenset(masks), threads, struct
         self.one_size = sizes and per in ("element", "pack", "list")
-        of_type = [n for n in range(arrays) if n not in self.indices | self.wide]
+        of_type = [n for n in range(arrays) if n not in self.indices | self.wide | self.masks]
         self.typed = of_type[0] if of_type else 0  # the array that tells the type
         self.ready: dict = {}  # by threads of a block, device and type of elements
         self.checked = self.launched = None
@@ -72,8 +72,8 @@ class CudaFunction:
         self.xp, self.backend = backend.xp, backend
         pointer = backend.xp.cuda.function.CPointer
         names = {
-            "ready": self.ready, "INT64": INT64, "FLOAT32": FLOAT32, "ndarray": backend.xp.ndarray, "pool": [],
-            "general": self._general,
+            "ready": self.ready, "INT64": INT64, "FLOAT32": FLOAT32, "BOOL": BOOL, "ndarray": backend.xp.ndarray,
+            "pool": [], "general": self._general,
             "current": backend.xp.cuda.runtime.getDevice, "arguments": functools.partial(_arguments, pointer, self),
             "pack": struct.Struct(_words(self)).pack_into, "launch_table": _launch_table,
         }  # fmt: skip
@@ -120,7 +120,8 @@ class CudaFunction:
         if not self.one_size or first.flags.c_contiguous or first.ndim < 2:
             return NotImplemented
         order = sorted(range(first.ndim), key=lambda dim: -first.strides[dim])
-        alike = all([one.strides == first.strides and one.shape == first.shape for one in arrays])
+        steps = [[step // one.itemsize for step in one.strides] for one in arrays]
+        alike = all([one.shape == first.shape and step == steps[0] for one, step in zip(arrays, steps)])
         if not alike or not first.transpose(order).flags.c_contiguous:
             return NotImplemented
         result = self(*[one.transpose(order) for one in arrays], *numbers)
@@ -136,8 +137,8 @@ class CudaFunction:
 
     def _fits(self, number, array, dtype):
         wide = number in self.wide and dtype.itemsize == 2
-        wanted = array.dtype == (INT64 if number in self.indices else FLOAT32 if wide else dtype)
-        return wanted and array.flags.c_contiguous
+        other = INT64 if number in self.indices else BOOL if number in self.masks else FLOAT32 if wide else dtype
+        return array.dtype == other and array.flags.c_contiguous
 
     def compiled(self, dtype, threads):
         """Return CuPy's function for a type of elements, on the device at hand."""
@@ -201,7 +202,8 @@ def _text(function, checks) -> str:
     if checks:
         wanted = ["whole", "a0.data.device_id == device"]
         for n, name in enumerate(arrays):
-            dtype = "INT64" if n in function.indices else "wide" if n in function.wide else "dtype"
+            dtype = "INT64" if n in function.indices else "BOOL" if n in function.masks else "dtype"
+            dtype = "wide" if n in function.wide else dtype
             wanted += [f"{name}._c_contiguous"] + [f"{name}.dtype is {dtype}"] * (n != function.typed)
             wanted += [f"{name}.size == size"] * (n > 0 and function.one_size)
         general = f"return general(({', '.join([*arrays, *numbers])},), blocks)"

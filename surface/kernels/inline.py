@@ -24,6 +24,7 @@ def load_inline(
     per: str = "element",
     indices: tuple = (),
     wide: tuple = (),
+    masks: tuple = (),
     sizes: bool = True,
     threads: int = THREADS,
     struct: int = 0,
@@ -51,6 +52,7 @@ def load_inline(
             arrays, which the kernel gets as `pg_lists<T, arrays>` in the place of size and pointers.
         indices: of CUDA: the numbers of the arrays that hold indices or labels, `const long long *`, whatever T is.
         wide: of CUDA: the numbers of the arrays of type `pg_real<T>`, float where T is half precision.
+        masks: of CUDA: the numbers of the arrays of bool, `const bool *`.
         sizes: of CUDA per element, pack or list: whether all arrays have the size of the first; else the kernel looks.
         threads: of CUDA per block: how many threads a block has, PG_THREADS.
         struct: of CUDA: how many bytes, a multiple of 8, calls give as `bytes` between arrays and numbers: the kernel
@@ -78,7 +80,7 @@ def load_inline(
         raise TypeError("load_inline() takes c= or cuda=: the source of one kernel")
     if cuda is not None:
         more = threads, struct, types
-        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, sizes, *more)
+        return CudaFunction(cuda, name, arrays, numbers, like, flags, per, indices, wide, masks, sizes, *more)
     if loading.why_none() is not None:
         raise CompilationError(f"kernels in C can't be used: {loading.why_none()}")
     library = _later("build_library")(c, name, flags)

@@ -110,6 +110,32 @@ def test_sums_over_dimensions_in_any_order(stand_in):
         assert stand_in.counts()["launches"] - before == 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 700), (0, 2)])
+def test_choices_by_a_mask(shape, dtype):
+    torch.manual_seed(4)
+    x, y = [values.to(getattr(torch, dtype)) for values in (4 * torch.randn(shape), torch.ones(shape))]
+    mask = torch.rand(shape) > 0.5
+    for call in (
+        lambda x, y, mask: torch.where(mask, x, y), lambda x, y, mask: torch.where(mask, x, 2.5),
+        lambda x, y, mask: torch.where(mask, -1, x), lambda x, y, mask: torch.where(turned(mask), turned(x), turned(y)),
+        lambda x, y, mask: torch.where(mask[..., :1] if x.ndim else mask, x, y),
+        lambda x, y, mask: x.masked_fill(mask, 3), lambda x, y, mask: x.clone().masked_fill_(mask, -3), lambda x, y, mask: written(x.clone(), mask, 4),
+        lambda x, y, mask: written(turned(x.clone()), turned(mask), float("inf") if x.is_floating_point() else 2),
+    ):  # fmt: skip
+        here, there = call(x, y, mask), call(x.cuda(), y.cuda(), mask.cuda())
+        assert there.dtype is here.dtype and torch.equal(there.cpu(), here)
+
+
+def turned(x):
+    return x.transpose(0, 1) if x.ndim > 1 else x
+
+
+def written(x, mask, value):
+    x[mask] = value
+    return x
+
+
 PAIRS = [
     ((3, 4), (3, 4)), ((3, 4), (4,)), ((4,), (3, 4)), ((3, 4), ()), ((1,), (3, 4)), ((3, 1), (3, 4)), ((0, 4), (4,)),
     ((2, 3, 5), (3, 5)), ((1, 4), (4,)), ((), ()), ((5, 1023), (1023,)), ((1,), (1, 1)),

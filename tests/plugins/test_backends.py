@@ -184,7 +184,7 @@ def module_of_scipy(node):
     return ast.literal_eval(node.args[1]) if is_call_of_scipy(node) else None
 
 
-ATTRIBUTES = {"__name__", "gemm", "products_in_place", "watched_fault", "told_fault"}  # of CUDA's module
+ATTRIBUTES = {"__name__", "gemm", "products_in_place", "watched_fault", "told_fault", "fill_where"}  # of CUDA's module
 ATTRIBUTES |= {"cuda.alloc", "cuda.get_current_stream", "cuda.runtime.getDevice"}  # which cuDNN is given
 CPU_ONLY = {"logaddexp.accumulate", "linalg.get_lapack_funcs"}  # where arrays are NumPy's
 # Functions of SciPy without which ops fall back to the CPU.
