@@ -120,7 +120,8 @@ def test_choices_by_a_mask(shape, dtype):
         lambda x, y, mask: torch.where(mask, x, y), lambda x, y, mask: torch.where(mask, x, 2.5),
         lambda x, y, mask: torch.where(mask, -1, x), lambda x, y, mask: torch.where(turned(mask), turned(x), turned(y)),
         lambda x, y, mask: torch.where(mask[..., :1] if x.ndim else mask, x, y),
-        lambda x, y, mask: x.masked_fill(mask, 3), lambda x, y, mask: x.clone().masked_fill_(mask, -3), lambda x, y, mask: written(x.clone(), mask, 4),
+        lambda x, y, mask: x.masked_fill(mask, 3), lambda x, y, mask: x.clone().masked_fill_(mask, -3),
+        lambda x, y, mask: written(x.clone(), mask, 4),
         lambda x, y, mask: written(turned(x.clone()), turned(mask), float("inf") if x.is_floating_point() else 2),
     ):  # fmt: skip
         here, there = call(x, y, mask), call(x.cuda(), y.cuda(), mask.cuda())
