@@ -144,8 +144,12 @@ def own_function(T, n):
     return step
 
 
+ADAM: dict = {}  # options of Adam and AdamW: those that CUDA graphs need
+
+
 def descent(T, name, **options):
     """Return the step of an optimizer on 20 parameters of 10,000 elements."""
+    options |= ADAM if name == "Adam" else {}
     parameters = [T.randn(100, 100, requires_grad=True) for _ in range(20)]
     for p in parameters:
         p.grad = T.randn(100, 100)
@@ -187,9 +191,28 @@ def cells(wide=False, sizes=SIZES) -> dict:
     return chosen if wide else {**chosen, **MODELS}
 
 
-def compare(build, libraries, rounds, clock, pause) -> tuple:
+def graphed(T, step):
+    """Return what launches the CUDA graph of a step; RuntimeError that says whose step can't be captured."""
+    side = T.cuda.Stream()
+    side.wait_stream(T.cuda.current_stream())
+    with T.cuda.stream(side):
+        for _ in range(3):
+            step()
+    T.cuda.current_stream().wait_stream(side)
+    graph = T.cuda.CUDAGraph()
+    try:
+        with T.cuda.graph(graph):
+            step()
+    except Exception as error:
+        raise RuntimeError(f"{T.__name__}: {str(error).splitlines()[0]}") from error
+    return graph.replay
+
+
+def compare(build, libraries, rounds, clock, pause, graphs=False) -> tuple:
     """Return (median ratio, least time of the first library's step, of the second's) in seconds."""
     steps = [build(library) for library in libraries]
+    if graphs:
+        steps = [graphed(library, step) for library, step in zip(libraries, steps, strict=True)]
 
     def timed(step, repeats):
         time.sleep(pause)  # threads of the other library, or of its products, wait for work by spinning

@@ -21,8 +21,8 @@ _MOST = 2**31  # sizes are int
 class Products:
     """The products of an array module."""
 
-    def __init__(self, cupy):
-        self.cupy, self.local = cupy, threading.local()
+    def __init__(self, cupy, captures):
+        self.cupy, self.captures, self.local = cupy, captures, threading.local()
         if cupy is not None:
             library = self.library = cupy.cuda.cublas
             self.ndarray, self.device = cupy.ndarray, cupy.cuda.runtime.getDevice
@@ -78,17 +78,22 @@ class Products:
         if turned:
             op_right = self.plain if op_right == self.turned else self.turned
         # Rows of ours are columns of cuBLAS, which so computes the transposed product of the transposed operands.
-        handle = self.local.__dict__.get(place) or self._handle(place)
+        library = self.library
+        if self.captures.capture is not None and (capture := self.captures.here()):
+            library = self.captures.products
+            handle = library.handle(capture)
+        else:
+            handle = self.local.__dict__.get(place) or self._handle(place)
         what = handle, op_right, op_left, columns, rows, inner
         a, b, c = right.data.ptr, left.data.ptr, out.data.ptr
         real = char if char in "fd" else "f"
         one, before = _ONE[real], (_ONE if added else _ZERO)[real]
         count = count or out.size // (rows * columns)
-        if count == 1 and char in "fd":
+        if count == 1 and char in "fd" and library is self.library:
             self.single[char](*what, one, a, ld_right, b, ld_left, before, c, columns)
         else:
             kind, computed = self._kinds(dtype)
-            self.library.gemmStridedBatchedEx(
+            library.gemmStridedBatchedEx(
                 *what, one, a, kind, ld_right, step_right, b, kind, ld_left, step_left, before, c, kind, columns,
                 rows * columns, count, computed, self.library.CUBLAS_GEMM_DEFAULT,
             )  # fmt: skip

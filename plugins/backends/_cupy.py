@@ -81,17 +81,19 @@ REFUSING = ("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "p
 LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
 
 
-def kernels_module(cupy, faults):
+def kernels_module(cupy, faults, captures):
     """Return CuPy with these functions, beside or in the place of its own."""
     tricks = ArrayModule(cupy.lib.stride_tricks, as_strided=as_strided)
-    lib, products = ArrayModule(cupy.lib, stride_tricks=tricks), Products(cupy)
+    lib, products = ArrayModule(cupy.lib, stride_tricks=tricks), Products(cupy, captures)
     errstate = importlib.import_module("cupyx").errstate
     linalg = ArrayModule(cupy.linalg, **{name: raising(errstate, getattr(cupy.linalg, name)) for name in REFUSING})
-    return ArrayModule(
+    xp = ArrayModule(
         cupy, lib=lib, linalg=linalg, refuse_outside=faults.outside, refuse_where=faults.where,
         watched_fault=faults.watched, told_fault=faults.told, matmul=products.matmul, gemm=products.gemm,
-        products_in_place=partial(products_in_place, cupy),
+        products_in_place=partial(products_in_place, cupy, captures),
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
         where=choosing(of_bfloat16(cupy.where)), fill_where=fill_where,
     )  # fmt: skip
+    captures.usual(xp)
+    return xp

@@ -27,8 +27,9 @@ _wrong = _load(name="wrong", arrays=2, numbers=1, types=("bool",))
 class Faults:
     """The checks that were made since somebody waited."""
 
-    def __init__(self, cupy):
-        self.cupy, self.number, self.pending, self.lock = cupy, 0, {}, threading.Lock()
+    def __init__(self, cupy, captures):
+        self.cupy, self.captures, self.number, self.pending, self.lock = cupy, captures, 0, {}, threading.Lock()
+        self.of_graphs, self.replayed = {}, False  # checks that graphs make; whether one was launched
         self.memory = None  # two integers in pinned memory: the number of a check that saw a fault, and a value
         self.records: dict = {}  # that memory as an array of each device
         self.at_once = asked()
@@ -65,6 +66,9 @@ class Faults:
     def _enter(self, error) -> int:
         with self.lock:
             self.number += 1
+            if self.captures.capture is not None and (capture := self.captures.here()):
+                capture.checks[self.number] = error
+                return self.number
             self.pending[self.number] = error
             self.pending.pop(self.number - KEPT, None)
             return self.number
@@ -83,18 +87,19 @@ class Faults:
 
     def told(self) -> None:
         """Have a fault raised now, where errors are to come from the op that made them."""
-        if self.at_once:
+        if self.at_once and not self.captures.here():
             self.cupy.cuda.get_current_stream().synchronize()
             self.settle()
 
     def settle(self) -> None:
         """Raise the error of a check that saw a fault; the device's work so far is done."""
-        if not self.pending:
+        if not (self.pending or self.replayed):
             return
         number, value = self._values().tolist()
         self._values()[...] = 0
-        error = self.pending.get(number)
+        error = self.pending.get(number) or self.of_graphs.get(number)
         self.pending.clear()
+        self.replayed = False
         if number == 0:
             return
         fault = IndexError(f"an index or value, {value}, is out of range") if error is None else error(value)

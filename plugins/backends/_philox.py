@@ -107,26 +107,47 @@ EXPRESSIONS = {  # what one element is, and the parameters of the draw
     "poisson": ("int64 y", "float64 rate", "(long long)source.poisson(rate)"),
     "binomial": ("int64 y", "int64 n, float64 p", "(long long)source.binomial((double)n, p)"),
 }
+# Where a kernel has seed and offset from: its arguments or, in a graph, memory that is written before each launch.
+SOURCES = ("uint64 seed", "seed", "offset", ""), ("raw uint64 state", "state[0]", "state[1] + offset", "_of_graph")
+TELL = r"""
+extern "C" __global__ void philox_tell(unsigned long long *state, unsigned long long seed, unsigned long long offset) {
+    state[0] = seed, state[1] = offset;
+}
+"""
+_told: dict = {}  # that kernel, by device
 STATE = numpy.dtype([("seed", "<u8"), ("offset", "<u8")])
 
 
 class Source:
     """The draws that ops make, by the names of NumPy's generator."""
 
-    def __init__(self, cupy, seed, offset=0):
-        self.cupy, self.seed, self.offset = cupy, seed % 2**64, offset
+    def __init__(self, cupy, captures, seed, offset=0):
+        self.cupy, self.captures, self.seed, self.offset = cupy, captures, seed % 2**64, offset
 
     def _draw(self, name, shape, *parameters):
         result, given, expression = EXPRESSIONS[name]
+        capture = self.captures.capture and self.captures.here()
+        source, key, place, suffix = SOURCES[bool(capture)]
         kernel = self.cupy.ElementwiseKernel(
-            "uint64 seed, uint64 offset" + (given and f", {given}"), result,
-            f"Philox source(seed, offset + i); y = {expression}", f"philox_{name}", preamble=WORDS,
+            f"{source}, uint64 offset" + (given and f", {given}"), result,
+            f"Philox source({key}, {place} + i); y = {expression}", f"philox_{name}{suffix}", preamble=WORDS,
         )  # fmt: skip
         out = self.cupy.empty(shape, result.split()[0])
-        if out.size:
+        if out.size and capture:
+            state, drawn = capture.draws.get(self) or (self.captures.lasting(2, "uint64"), 0)
+            kernel(state, drawn, *parameters, out)
+            capture.draws[self] = state, drawn + out.size
+        elif out.size:
             kernel(self.seed, self.offset, *parameters, out)
             self.offset = (self.offset + out.size) % 2**64
         return out
+
+    def replayed(self, state, count) -> None:
+        """Have a graph that draws `count` numbers begin with the next one: tell it where it looks for that."""
+        device = state.device.id
+        kernel = _told.get(device) or _told.setdefault(device, self.cupy.RawKernel(TELL, "philox_tell"))
+        kernel((1,), (1,), (state, numpy.uint64(self.seed), numpy.uint64(self.offset)))
+        self.offset = (self.offset + count) % 2**64
 
     def random(self, size=(), dtype="float64"):
         """Return numbers in [0, 1)."""
@@ -163,7 +184,8 @@ class Source:
 
     def from_bytes(self, state):
         """Return a source in that state, and its seed; ValueError for what is none."""
+        self.captures.refuse("setting a generator's state", "each launch goes on where the generator is then")
         if state.size != STATE.itemsize:
             raise ValueError(f"a CUDA generator's state has {STATE.itemsize} bytes, not {state.size}")
         seed, offset = numpy.ascontiguousarray(state).view(STATE)[0].tolist()
-        return Source(self.cupy, seed, offset), seed
+        return Source(self.cupy, self.captures, seed, offset), seed

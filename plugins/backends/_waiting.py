@@ -19,11 +19,15 @@ def asked() -> bool:
 class Waiting(OpHook):
     """Waits after each op, and after the gradient of each."""
 
-    def __init__(self, cupy):
+    def __init__(self, cupy, captures):
         super().__init__()
-        cuda = cupy.cuda
-        self.wait = cuda.runtime.deviceSynchronize
+        self.captures, cuda = captures, cupy.cuda
+        self.synchronize = cuda.runtime.deviceSynchronize
         self.errors = cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError, cuda.cublas.CUBLASError
+
+    def wait(self):
+        if not self.captures.here():  # where nothing is launched
+            self.synchronize()
 
     def around(self, call, run):
         try:

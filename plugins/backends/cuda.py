@@ -6,11 +6,13 @@ import importlib
 
 from plugrad.extend import Backend, collect, hookimpl
 
+from ._captures import Captures
 from ._cupy import kernels_module
 from ._faults import Faults
 from ._functions import Functions
 from ._lists import Many
 from ._philox import Source
+from ._usage import Usage
 from ._waiting import Waiting, asked
 
 try:
@@ -23,10 +25,12 @@ class CUDA(Backend):
     """NVIDIA GPUs through CuPy."""
 
     name = "cuda"
-    faults = Faults(cupy)
-    xp = None if cupy is None else kernels_module(cupy, faults)
+    captures = Captures(cupy)
+    faults = Faults(cupy, captures)
+    xp = None if cupy is None else kernels_module(cupy, faults, captures)
     functions = None if cupy is None else Functions(cupy)
     many = None if cupy is None else Many(cupy)
+    usage = None if cupy is None else Usage(cupy, captures)
     array_type = cupy.ndarray if cupy is not None else type(None)
 
     def available(self):
@@ -51,27 +55,31 @@ class CUDA(Backend):
         return array.device.id
 
     def from_numpy(self, array, index):
+        self.captures.refuse("a copy from the host")
         with cupy.cuda.Device(index):
             return cupy.asarray(array)
 
     def to_numpy(self, array):
+        self.captures.refuse("a copy to the host, as by item()")
         result = cupy.asnumpy(array)
         self.faults.settle()
         return result
 
     def synchronize(self, index):
+        self.captures.refuse("synchronize()")
         cupy.cuda.Device(index).synchronize()
         self.faults.settle()
 
     def generator(self, seed):
-        return Source(cupy, seed)
+        self.captures.refuse("seeding a generator", "each launch goes on where the generator is; seed it before one")
+        return Source(cupy, self.captures, seed)
 
     def scipy(self, name):
         return importlib.import_module(f"cupyx.scipy.{name}")
 
 
 if cupy is not None and asked():
-    Waiting(cupy).install()
+    Waiting(cupy, CUDA.captures).install()
 
 
 @hookimpl

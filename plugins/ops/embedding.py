@@ -254,7 +254,9 @@ def one_hot(xp, input, num_classes=-1):
     """
     if input.dtype != "int64":
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor; convert it with .long()")
-    if input.size:
+    if xp.__name__ != "numpy" and input.size and num_classes > 0:  # for whose values nobody has to wait
+        refuse_outside(xp, input, 0, num_classes, _no_class)
+    elif input.size:
         if int(input.min()) < 0:
             raise RuntimeError("Class values must be non-negative.")
         if num_classes == -1:
@@ -264,6 +266,10 @@ def one_hot(xp, input, num_classes=-1):
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     return (input[..., None] == xp.arange(num_classes)).astype("int64")
+
+
+def _no_class(worst):
+    return RuntimeError(f"Class values must be {'non-negative' if worst < 0 else 'smaller than num_classes'}.")
 
 
 @one_hot.kernel("cpu")

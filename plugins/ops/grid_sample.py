@@ -51,7 +51,14 @@ def add_points(xp, input, index, count):
     refuse("c", "add_points", input)
     n, c = input.shape[:2]
     rows = xp.arange(n * c).reshape(n, c, 1) * count
-    total = xp.bincount((rows + index[:, None, :]).ravel(), input.ravel(), n * c * count)
+    places, size = (rows + index[:, None, :]).ravel(), n * c * count
+    if xp.__name__ == "numpy":
+        total = xp.bincount(places, input.ravel(), size)
+    elif input.dtype.kind == "c":
+        raise TypeError(f"{input.dtype} can't be cast to float64")
+    else:  # CuPy looks at the indices first, and waits for that
+        total = xp.zeros(size)
+        xp.add.at(total, places, input.ravel().astype("float64", copy=False))
     return total.reshape(n, c, count).astype(input.dtype)
 
 

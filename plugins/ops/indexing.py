@@ -234,7 +234,8 @@ def assign(xp, out, index, value):
                 f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
                 f"destination and {value.dtype} for the source."
             )
-        region[arrays if arrays else ...] = converted(xp, value, out.dtype) if hasattr(value, "dtype") else value
+        value = converted(xp, value, out.dtype) if hasattr(value, "dtype") else value
+        _put(xp, region, (arrays[0] if len(arrays) == 1 else arrays) if arrays else ..., value)
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
     except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
@@ -265,9 +266,19 @@ def write_items(xp, out, index, value):
     if out.dtype.kind != "f" and (type(value) is float or out.dtype.kind == "V"):  # which may not fit
         return NotImplemented
     try:
-        out[index] = value
+        _put(xp, out, index, value)
     except (ArithmeticError, LookupError, TypeError, ValueError):  # before anything was written
         return NotImplemented
+
+
+def _put(xp, out, index, value):
+    """`out[index] = value`; where a mask says what is to be one number, without counting that, for which CuPy waits."""
+    if xp.__name__ != "numpy" and getattr(getattr(index, "dtype", None), "char", "") == "?":
+        number = type(value) in (bool, int, float) or getattr(value, "shape", 0) == () and value.dtype == out.dtype
+        if number and index.shape == out.shape[: index.ndim]:
+            xp.copyto(out, value, where=index.reshape(index.shape + (1,) * (out.ndim - index.ndim)))
+            return
+    out[index] = value
 
 
 @setitem.vjp("input")

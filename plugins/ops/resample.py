@@ -156,13 +156,14 @@ def resample_grad(xp, input, shape, scales, mode):
         grown = list(values.shape)
         grown[i] = length
         total = xp.zeros(grown, values.dtype)
-        for index, weight in _taps(xp, mode, length, size, scale):
+        for index, weight in _taps(numpy, mode, length, size, scale):  # of sizes alone: no device has to tell them
             part = values if weight is None else values * _column(xp, weight, values, -1 - i)
             # Positions are in order: what meets at one of them is handed over in turns, without repetition.
-            turn = xp.arange(size) - xp.searchsorted(index, index)
+            turn = numpy.arange(size) - numpy.searchsorted(index, index)
             for t in range(int(turn.max()) + 1 if size else 0):
-                chosen = xp.flatnonzero(turn == t)
-                total[(..., index[chosen]) + (slice(None),) * (-1 - i)] += xp.take(part, chosen, axis=i)
+                chosen = numpy.flatnonzero(turn == t)
+                at = (..., xp.asarray(index[chosen])) + (slice(None),) * (-1 - i)
+                total[at] += xp.take(part, xp.asarray(chosen), axis=i)
         values = total
     return values if values.dtype == dtype else values.astype(dtype)
 

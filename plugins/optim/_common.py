@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plugrad
 from plugrad import Tensor, enable_grad, no_grad
 from plugrad.extend import Optimizer, held_back
 
@@ -91,6 +92,8 @@ class PerParameter(Optimizer):
                 if p.grad is not None:
                     self._refuse(p)
                     due.append((p, options))
+        if plugrad.optim.batching.capturing(self):
+            plugrad.optim.batching.check_state(self, [p for p, _ in due])
         with held_back():
             for p, options in due:
                 self.change(p, -p.grad if options.get("maximize") else p.grad, self.state[p], options)

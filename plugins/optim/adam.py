@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 from plugrad.extend import Optimizer, collect, hookimpl, load_inline, native
@@ -66,6 +67,9 @@ class Adam(Optimizer):
         # Both corrections become factors of numbers, where the formula has them as passes over arrays.
         state["rate"] = group["lr"] * correction / (1 - beta1 ** state["step"])
         state["eps"] = group["eps"] * correction
+        if hasattr(correction, "shape"):  # on the device, as an element for each parameter: what the kernel reads
+            decay = group["lr"] * group["weight_decay"] if group["decoupled_weight_decay"] else 0.0
+            state["kept"] = 0 * correction + (1 - decay)
 
     def update(self, xp, p, g, state, group):
         beta1, beta2 = group["betas"]
@@ -97,18 +101,25 @@ def adam_in_c(call, xp, p, g, state, group):
     return call(p, g, state["exp_avg"], state["exp_avg_sq"], *_numbers(state, group))
 
 
-_on_cuda = load_inline(
-    cuda=pathlib.Path(__file__).with_suffix(".cu"), name="adam", arrays=5, numbers=8, per="list",
-    types=("float32", "float64", "float16", "bfloat16"),
-)  # fmt: skip
+THREADS = 256  # of a block of a kernel that is told how many blocks there are
+_in_cuda = functools.partial(
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), types=("float32", "float64", "float16", "bfloat16")
+)
+_told_on_device = _in_cuda(name="adam_told", arrays=8, numbers=5, per="block", indices=(5, 6, 7))
 
 
 @Adam.kernel("cuda")
-@native(_on_cuda, lists=True, signed=True)
+@native(_in_cuda(name="adam", arrays=5, numbers=8, per="list"), lists=True, signed=True)
 def adam_on_cuda(call, xp, p, g, state, group):
     sign, amsgrad = -1 if group["maximize"] else 1, bool(group["amsgrad"])
-    most = state["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]
-    return call(p, g, state["exp_avg"], state["exp_avg_sq"], most, *_numbers(state, group), sign, amsgrad)
+    arrays = p, g, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]
+    if not hasattr(state["rate"], "dtype"):
+        return call(*arrays, *_numbers(state, group), sign, amsgrad)
+    if any([hasattr(beta, "dtype") for beta in group["betas"]]):
+        return NotImplemented
+    l2 = 0.0 if group["decoupled_weight_decay"] else group["weight_decay"]
+    told = [state[name].view("int64") for name in ("rate", "eps", "kept")]  # float64, whatever p is
+    return _told_on_device(*arrays, *told, *group["betas"], l2, sign, amsgrad, blocks=-(-p.size // THREADS))
 
 
 @hookimpl

@@ -30,6 +30,7 @@ class ASGD(Optimizer):
     """
 
     elementwise = True
+    _looks_at_values = True  # `advance` compares the number of steps
 
     def __init__(
         self,

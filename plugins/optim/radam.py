@@ -32,6 +32,7 @@ class RAdam(Optimizer):
     """
 
     elementwise = True
+    _looks_at_values = True  # `advance` compares the number of steps
 
     def __init__(
         self,

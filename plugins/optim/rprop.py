@@ -27,6 +27,7 @@ class Rprop(Optimizer):
     """
 
     elementwise = True
+    _looks_at_values = True  # `update` writes where a mask holds
 
     def __init__(
         self,

@@ -17,10 +17,15 @@ from plugrad import Tensor
 from plugrad.backends import following
 from plugrad.extend import from_raw
 from plugrad.graph.versions import touch
+from plugrad.registry.namespaces import lazy_names
 
 BLOCK = 1 << 17  # elements updated at once; more would fall out of the cache between two passes
 FEW = 6  # parameters without state, up to here, are not joined
 SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of calls of its own
+captures: set = set()  # what captures work at the moment: an object of a backend, whose `here()` is true in that thread
+# What few steps need is imported for them.
+_later, _ = lazy_names(globals(), None, {"optim.batching.on_device": "check_capture check_state prepared_on_device"})
+__getattr__ = _later
 
 
 def stepper(optimizer):
@@ -35,7 +40,10 @@ def step(optimizer):
     and what was made for parameters whose turn did not come is forgotten: their first step is still to come. An error
     in an update itself may leave a step half taken, which a note to the error says.
     """
-    rounds, new = [], []
+    rounds, new, scratch = [], [], optimizer._scratch
+    if captures and capturing(optimizer):
+        _later("check_capture")(optimizer)
+        optimizer._scratch = {}  # its own, since steps later may exchange what they work in for something larger
     try:
         for group in optimizer.param_groups:
             if following.started():
@@ -60,13 +68,23 @@ def step(optimizer):
                 "Load a checkpoint before you go on."
             )
         raise
+    finally:
+        optimizer._scratch = scratch
+
+
+def capturing(optimizer) -> bool:
+    """Whether the step of an optimizer becomes a part of a CUDA graph."""
+    return any([one.here() for one in captures]) and any([p.is_cuda for p in optimizer.param_groups[0]["params"][:1]])
 
 
 def prepared(optimizer, group, new) -> list:
     """Return the rounds of updates of a group; `new` is told of state that is made for them: (parameter, name)."""
-    options = optimizer._plain(group)
-    if options.get("capturable"):
+    if group.get("capturable"):
         check_capturable(group)
+        rounds = _later("prepared_on_device")(optimizer, group, new)
+        if rounds is not None:
+            return rounds
+    options = optimizer._plain(group)
     slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
     if not slots and len(group["params"]) <= FEW and not optimizer._complex:
         if not hasattr(optimizer, "update_rows"):
@@ -314,8 +332,11 @@ class _Run(_Round):
         self.update(job[1], job[2])
 
     def together(self, jobs) -> list:
-        """Return (function, number of parameters, what it takes) of updates: small parameters are joined."""
-        limit = SMALL if self.xp is numpy else BLOCK
+        """Return (function, number of parameters, what it takes) of updates: small parameters are joined.
+
+        Not in a graph, where calls cost nothing, and what they are joined in would be made anew at each launch.
+        """
+        limit = SMALL if self.xp is numpy else -1 if capturing(self.optimizer) else BLOCK
         units, small, total = [], [], 0
         for job in jobs:
             size = job[1].size

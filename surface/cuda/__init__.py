@@ -7,23 +7,50 @@ build of PyTorch does. With one, what has a meaning with CuPy is there: its stre
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
 
 import plugrad
 from plugrad import absent, registry
 from plugrad.backends import following
 from plugrad.cuda import _pinned, amp  # noqa: F401 - tensors ask the first
+from plugrad.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
+from plugrad.cuda.memory import (
+    empty_cache,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
 from plugrad.extend import generator_of
 
 __all__ = [
-    "AcceleratorError", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp", "can_device_access_peer",
-    "current_device", "current_stream", "default_stream", "device", "device_count", "device_of", "empty_cache",
-    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "get_gencode_flags",
-    "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
-    "is_current_stream_capturing", "is_initialized", "is_tf32_supported", "manual_seed", "manual_seed_all",
-    "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated",
-    "memory_cached", "memory_reserved", "memory_stats", "memory_summary", "reset_max_memory_allocated",
-    "reset_max_memory_cached", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
+    "AcceleratorError", "CUDAGraph", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp",
+    "can_device_access_peer", "current_device", "current_stream", "default_stream", "device", "device_count",
+    "device_of", "empty_cache", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
+    "get_gencode_flags", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "graph",
+    "graph_pool_handle", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
+    "is_current_stream_capturing", "is_initialized", "is_tf32_supported", "make_graphed_callables", "manual_seed",
+    "manual_seed_all", "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info",
+    "memory_allocated", "memory_cached", "memory_reserved", "memory_stats", "memory_stats_as_nested_dict",
+    "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
+    "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state",
     "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
@@ -293,6 +320,7 @@ class Event:
 
 def current_stream(device=None):
     """Return the stream that work goes to."""
+    _needed().captures.here()  # one that was broken off had a stream of its own
     return Stream(device, stream=_runtime().get_current_stream(_index(device)))
 
 
@@ -327,11 +355,6 @@ class StreamContext:
 def stream(stream):
     """Return a context whose work goes to a stream; None changes nothing."""
     return StreamContext(stream)
-
-
-def is_current_stream_capturing() -> bool:
-    """Return False: work is not captured into graphs."""
-    return False
 
 
 # ---------------------------------------------------------------------------------------------------- random numbers
@@ -386,69 +409,6 @@ def set_rng_state_all(new_states) -> None:
     """Set the states of all devices' generators."""
     for number, state in enumerate(new_states):
         set_rng_state(state, f"cuda:{number}")
-
-
-# ---------------------------------------------------------------------------------------------------- memory
-
-
-def _pool():
-    return _needed().xp.get_default_memory_pool()
-
-
-def _bytes(device, what) -> int:
-    if not is_available():
-        return 0
-    with _on(device):  # the pool answers for the current device
-        return int(getattr(_pool(), what)())
-
-
-def empty_cache() -> None:
-    """Give memory that is kept for reuse back to the device; does nothing without one."""
-    if is_available():
-        for number in range(device_count()):
-            with _on(number):
-                _pool().free_all_blocks()
-
-
-def memory_allocated(device=None) -> int:
-    """Return the bytes that arrays hold on the device, 0 without one."""
-    return _bytes(device, "used_bytes")
-
-
-def memory_reserved(device=None) -> int:
-    """Return the bytes that are held or kept for reuse, 0 without a device."""
-    return _bytes(device, "total_bytes")
-
-
-max_memory_allocated = max_memory_reserved = memory_cached = max_memory_cached = memory_reserved
-
-
-def memory_stats(device=None) -> dict:
-    """Return the bytes in use and reserved; nothing without a device."""
-    if not is_available():
-        return OrderedDict()
-    used, reserved = memory_allocated(device), memory_reserved(device)
-    return OrderedDict({"allocated_bytes.all.current": used, "reserved_bytes.all.current": reserved})
-
-
-def memory_summary(device=None, abbreviated=False) -> str:
-    """Return the bytes in use and reserved as text."""
-    return f"allocated: {memory_allocated(device)} bytes, reserved: {memory_reserved(device)} bytes"
-
-
-def mem_get_info(device=None) -> tuple:
-    """Return the free and the total bytes of a device's memory."""
-    _needed()
-    with _on(device):
-        return tuple(_runtime().runtime.memGetInfo())
-
-
-def reset_peak_memory_stats(device=None) -> None:
-    """Begin a new maximum, giving memory back; does nothing without a device."""
-    empty_cache()
-
-
-reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
 def ipc_collect() -> None:

@@ -18,7 +18,7 @@ _foreach_supported_types = [Tensor, Parameter]
 _params_doc = "params (iterable): tensors, pairs (name, tensor) or parameter groups to optimize"
 _foreach_doc = "foreach (bool, optional): accepted; a step handles its tensors together in any case"
 _fused_doc = "fused (bool, optional): accepted; a step handles its tensors together in any case"
-_capturable_doc = "capturable (bool, optional): accepted; there are no graphs of CUDA to capture"
+_capturable_doc = "capturable (bool, optional): count steps on the device, so that a CUDA graph can hold them"
 _differentiable_doc = "differentiable (bool, optional): record the step, so that gradients flow through it"
 _maximize_doc = "maximize (bool, optional): ascend the objective instead of descending"
 

@@ -69,10 +69,10 @@ def load():
 
 
 def counts() -> dict[str, int]:
-    """Return how often kernels were launched, memory allocated, and the host waited or was copied to, so far."""
-    found = (ctypes.c_long * 4)()
+    """Return how often kernels and graphs were launched, memory allocated, the host waited or was copied to, so far."""
+    found = (ctypes.c_long * 5)()
     ctypes.CDLL(None).standin_counts(found)
-    return dict(zip(("launches", "allocations", "waits", "copies_to_host"), found))
+    return dict(zip(("launches", "allocations", "waits", "copies_to_host", "replays"), found))
 
 
 def set_order(seed: int) -> None:

@@ -27,7 +27,7 @@ def main(arguments) -> int:
     os.environ["CUPY_ON_CPU"] = "all" if everything else "part"
     where = [] if any("tests/cuda" in argument for argument in rest) else [str(TESTS / "cuda")]
     status = pytest.main(["-q", "-n", "2", *where, *rest])
-    print(f"{kernels.count()} kernels are in {cupy_on_cpu.libraries.cache_folder()}")
+    print(f"{kernels.count()} kernels are in {cupy_on_cpu.libraries.cache_folder(kernels=True)}")
     return int(status)
 
 

@@ -38,8 +38,10 @@ def translation(source: str, expressions=()) -> str:
     for kernel in expressions or dict.fromkeys(NAME.findall(source)):
         name = exported(kernel)
         text += (
-            f"\nstatic void body_{name}(void** arguments) {{ standin::apply({kernel}, arguments); }}"
-            f'\nextern "C" const standin::Kernel kernel_{name} = {{body_{name}, {record}}};\n'
+            f"\nstatic void body_{name}(void** from) {{ standin::apply({kernel}, from); }}"
+            f"\nstatic size_t keep_{name}(void** from, char* into) {{ return standin::keep({kernel}, from, into); }}"
+            f'\nextern "C" const standin::Kernel kernel_{name} = '
+            f"{{body_{name}, keep_{name}, standin::count_of({kernel}), {record}}};\n"
         )
     return text
 
@@ -54,7 +56,7 @@ def compiled(source: str, options=(), include: str = "", expressions=()) -> path
     options = [option for option in options if option.startswith(("-D", "-I"))]
     prefix = _prefix(include)
     key = hashlib.sha256("\0".join([source, *options, *expressions]).encode()).hexdigest()[:32]
-    path = cache_folder() / "kernels" / f"{key}.so"
+    path = cache_folder(kernels=True) / "kernels" / f"{key}.so"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         own = path.with_name(f"{key}.{os.getpid()}.cpp")
@@ -75,7 +77,7 @@ def compiled(source: str, options=(), include: str = "", expressions=()) -> path
 
 def count() -> int:
     """Return how many libraries of kernels are in the cache."""
-    return len(list((cache_folder() / "kernels").glob("*.so")))
+    return len(list((cache_folder(kernels=True) / "kernels").glob("*.so")))
 
 
 def _includes(include):
@@ -85,7 +87,7 @@ def _includes(include):
 @functools.cache
 def _prefix(include):
     """Return the header that precedes all kernels, compiled beforehand."""
-    folder = cache_folder()
+    folder = cache_folder(kernels=True)
     header, made = folder / "prefix.h", folder / "prefix.h.gch"
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -37,9 +37,10 @@ def root() -> pathlib.Path:
 
 
 @functools.cache
-def cache_folder() -> pathlib.Path:
-    """Return the folder of what was built from the sources as they are."""
-    sources = sorted(file for kind in ("*.cpp", "*.h", "kernels.py") for file in HERE.rglob(kind))
+def cache_folder(kernels=False) -> pathlib.Path:
+    """Return the folder of what was built from the sources as they are: the runtime's, or those that kernels see."""
+    kinds = ("include/**/*.h", "kernels.py") if kernels else ("**/*.cpp", "**/*.h")
+    sources = sorted(file for kind in kinds for file in HERE.glob(kind))
     version = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:16]
     folder = root() / version
     folder.mkdir(parents=True, exist_ok=True)

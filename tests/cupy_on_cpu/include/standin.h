@@ -18,6 +18,8 @@ enum Kind {
 // Each kernel of a compiled module is exported as one of these, under the name "kernel_NAME".
 struct Kernel {
     void (*body)(void** arguments);
+    size_t (*copy)(void** arguments, char* into);  // copy the arguments, and point to the copies; their bytes
+    int count;                                     // of arguments
     int kind;
     int flush;  // whether single precision is computed without denormal numbers, as CuPy has NVRTC do (-ftz=true)
 };

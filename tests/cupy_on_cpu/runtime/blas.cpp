@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include "capture.h"
 
 namespace {
 
@@ -110,34 +111,63 @@ int of_type(int type, int how_a, int how_b, int m, int n, int k, const void* alp
 #undef WITH
 }
 
-int pointer_mode;
-void* stream;
+// cuBLAS works in a capture with a workspace that it was given; CuPy never gives one, and refuses.
+struct Handle { int pointer_mode; Stream* stream; bool has_workspace; };
+
+int run(Handle* handle, Work work) {
+    if (!handle->stream || !handle->stream->capture) return work();
+    if (!handle->has_workspace) return refused_in_capture(handle->stream), NOT_SUPPORTED;
+    noted(handle->stream, work);
+    return SUCCESS;
+}
+
+// A number that is told by its address, of a type that has no more than 16 bytes.
+struct Number { char bytes[16]; };
+Number number(const void* value, int type) {
+    Number kept{};
+    memcpy(kept.bytes, value, type == 1 || type == 4 || type == 152 || type == 154 ? 8 : type == 5 || type == 155 ? 16 : 4);
+    return kept;
+}
 
 }
 
 #define EXPORT extern "C" int
 
-EXPORT hipblasCreate(void** handle) { *handle = new int; return SUCCESS; }
-EXPORT hipblasDestroy(int* handle) { delete handle; return SUCCESS; }
-EXPORT hipblasSetStream(void*, void* value) { stream = value; return SUCCESS; }
-EXPORT hipblasGetStream(void*, void** value) { *value = stream; return SUCCESS; }
-EXPORT hipblasSetPointerMode(void*, int mode) { pointer_mode = mode; return SUCCESS; }
-EXPORT hipblasGetPointerMode(void*, int* mode) { *mode = pointer_mode; return SUCCESS; }
+EXPORT hipblasCreate(Handle** handle) { *handle = new Handle{}; return SUCCESS; }
+EXPORT hipblasDestroy(Handle* handle) { delete handle; return SUCCESS; }
+EXPORT hipblasSetStream(Handle* handle, Stream* stream) { handle->stream = stream, handle->has_workspace = false; return SUCCESS; }
+EXPORT hipblasGetStream(Handle* handle, Stream** stream) { *stream = handle->stream; return SUCCESS; }
+EXPORT hipblasSetWorkspace(Handle* handle, void* memory, size_t size) { handle->has_workspace = memory && size; return SUCCESS; }
+EXPORT hipblasSetPointerMode(Handle* handle, int mode) { handle->pointer_mode = mode; return SUCCESS; }
+EXPORT hipblasGetPointerMode(Handle* handle, int* mode) { *mode = handle->pointer_mode; return SUCCESS; }
 
+#define GIVEN(handle, call) return run(handle, [=] { return call; })
 #define OF_EACH_TYPE(L, T) \
-    EXPORT hipblas##L##gemm(void*, int ta, int tb, int m, int n, int k, const T* al, const T* a, int lda, const T* b, int ldb, const T* be, T* c, int ldc) { return gemm<T, T>(ta, tb, m, n, k, *al, a, lda, b, ldb, *be, c, ldc); } \
-    EXPORT hipblas##L##gemmBatched(void*, int ta, int tb, int m, int n, int k, const T* al, T** a, int lda, T** b, int ldb, const T* be, T** c, int ldc, int count) { \
-        for (int i = 0; i < count; ++i) gemm<T, T>(ta, tb, m, n, k, *al, a[i], lda, b[i], ldb, *be, c[i], ldc); \
-        return SUCCESS; \
+    EXPORT hipblas##L##gemm(Handle* h, int ta, int tb, int m, int n, int k, const T* al, const T* a, int lda, const T* b, int ldb, const T* be, T* c, int ldc) { \
+        T alpha = *al, beta = *be; \
+        GIVEN(h, (gemm<T, T>(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc))); \
     } \
-    EXPORT hipblas##L##gemv(void*, int t, int m, int n, const T* al, const T* a, int lda, const T* x, int ix, const T* be, T* y, int iy) { return gemv<T>(t, m, n, *al, a, lda, x, ix, *be, y, iy); } \
-    EXPORT hipblas##L##geam(void*, int ta, int tb, int m, int n, const T* al, const T* a, int lda, const T* be, const T* b, int ldb, T* c, int ldc) { return geam<T>(ta, tb, m, n, *al, a, lda, *be, b, ldb, c, ldc); }
+    EXPORT hipblas##L##gemmBatched(Handle* h, int ta, int tb, int m, int n, int k, const T* al, T** a, int lda, T** b, int ldb, const T* be, T** c, int ldc, int count) { \
+        T alpha = *al, beta = *be; \
+        return run(h, [=] { \
+            for (int i = 0; i < count; ++i) gemm<T, T>(ta, tb, m, n, k, alpha, a[i], lda, b[i], ldb, beta, c[i], ldc); \
+            return 0; \
+        }); \
+    } \
+    EXPORT hipblas##L##gemv(Handle* h, int t, int m, int n, const T* al, const T* a, int lda, const T* x, int ix, const T* be, T* y, int iy) { \
+        T alpha = *al, beta = *be; \
+        GIVEN(h, (gemv<T>(t, m, n, alpha, a, lda, x, ix, beta, y, iy))); \
+    } \
+    EXPORT hipblas##L##geam(Handle* h, int ta, int tb, int m, int n, const T* al, const T* a, int lda, const T* be, const T* b, int ldb, T* c, int ldc) { \
+        T alpha = *al, beta = *be; \
+        GIVEN(h, (geam<T>(ta, tb, m, n, alpha, a, lda, beta, b, ldb, c, ldc))); \
+    }
 OF_EACH_TYPE(S, float)
 OF_EACH_TYPE(D, double)
 OF_EACH_TYPE(C, ComplexFloat)
 OF_EACH_TYPE(Z, ComplexDouble)
 
-#define DOT(name, T, first) EXPORT hipblas##name(void*, int n, const T* x, int ix, const T* y, int iy, T* r) { return dot(n, x, ix, y, iy, r, first); }
+#define DOT(name, T, first) EXPORT hipblas##name(Handle* h, int n, const T* x, int ix, const T* y, int iy, T* r) { GIVEN(h, dot(n, x, ix, y, iy, r, first)); }
 DOT(Sdot, float, [](float v) { return v; })
 DOT(Ddot, double, [](double v) { return v; })
 DOT(Cdotu, ComplexFloat, [](ComplexFloat v) { return v; })
@@ -145,9 +175,10 @@ DOT(Zdotu, ComplexDouble, [](ComplexDouble v) { return v; })
 DOT(Cdotc, ComplexFloat, [](ComplexFloat v) { return std::conj(v); })
 DOT(Zdotc, ComplexDouble, [](ComplexDouble v) { return std::conj(v); })
 
-EXPORT hipblasGemmEx(void*, int ta, int tb, int m, int n, int k, const void* al, const void* a, int type, int lda, const void* b, int, int ldb, const void* be, void* c, int, int ldc, int, int) {
-    return of_type(type, ta, tb, m, n, k, al, {a, lda, 0}, {b, ldb, 0}, be, c, ldc, 0, 1);
+EXPORT hipblasGemmStridedBatchedEx(Handle* h, int ta, int tb, int m, int n, int k, const void* al, const void* a, int type, int lda, long sa, const void* b, int, int ldb, long sb, const void* be, void* c, int, int ldc, long sc, int count, int, int) {
+    Number alpha = number(al, type), beta = number(be, type);
+    GIVEN(h, of_type(type, ta, tb, m, n, k, &alpha, {a, lda, sa}, {b, ldb, sb}, &beta, c, ldc, sc, count));
 }
-EXPORT hipblasGemmStridedBatchedEx(void*, int ta, int tb, int m, int n, int k, const void* al, const void* a, int type, int lda, long sa, const void* b, int, int ldb, long sb, const void* be, void* c, int, int ldc, long sc, int count, int, int) {
-    return of_type(type, ta, tb, m, n, k, al, {a, lda, sa}, {b, ldb, sb}, be, c, ldc, sc, count);
+EXPORT hipblasGemmEx(Handle* h, int ta, int tb, int m, int n, int k, const void* al, const void* a, int type, int lda, const void* b, int, int ldb, const void* be, void* c, int, int ldc, int, int) {
+    return hipblasGemmStridedBatchedEx(h, ta, tb, m, n, k, al, a, type, lda, 0, b, type, ldb, 0, be, c, type, ldc, 0, 1, 0, 0);
 }

@@ -2,6 +2,6 @@
 #pragma once
 
 struct Counts {
-    long launches, allocations, waits, copies_to_host;
+    long launches, allocations, waits, copies_to_host, replays;
 };
 extern Counts counts;

@@ -11,6 +11,7 @@
 #include <ucontext.h>
 #include <vector>
 #include <xmmintrin.h>
+#include "capture.h"
 #include "counts.h"
 #include "standin.h"
 
@@ -111,6 +112,17 @@ bool run_grid(const Kernel& kernel) {
     return true;
 }
 
+int launch(const Kernel& kernel, dim3 blocks, dim3 threads, void** parameters) {
+    std::lock_guard<std::mutex> lock(one_at_a_time);
+    grid = blocks, block = threads, body = kernel.body, arguments = parameters;
+    if (kernel.kind == ONE_THREAD) grid = block = dim3();
+    unsigned before = _mm_getcsr();
+    if (kernel.flush) _mm_setcsr(before | 0x8040);
+    bool ended = run_grid(kernel);
+    _mm_setcsr(before);
+    return ended ? 0 : 719;  // hipErrorLaunchFailure
+}
+
 }
 
 void pause(int meeting) {
@@ -156,18 +168,18 @@ int hipOccupancyMaxActiveBlocksPerMultiprocessor(int* count, void*, int, size_t)
 }
 
 int hipModuleLaunchKernel(const Kernel* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                          unsigned shared, void*, void** parameters, void**) {
+                          unsigned shared, Stream* stream, void** parameters, void**) {
     if (bx * by * bz > 1024 || bx * by * bz == 0 || gx * gy * gz == 0) return 9;  // hipErrorInvalidConfiguration
     if (shared > shared_memory.size()) return 1;
-    std::lock_guard<std::mutex> lock(one_at_a_time);
     ++counts.launches;
-    grid = dim3(gx, gy, gz), block = dim3(bx, by, bz), body = kernel->body, arguments = parameters;
-    if (kernel->kind == ONE_THREAD) grid = block = dim3();
-    unsigned before = _mm_getcsr();
-    if (kernel->flush) _mm_setcsr(before | 0x8040);
-    bool ended = run_grid(*kernel);
-    _mm_setcsr(before);
-    return ended ? 0 : 719;  // hipErrorLaunchFailure
+    const dim3 blocks(gx, gy, gz), threads(bx, by, bz);
+    if (!stream || !stream->capture) return launch(*kernel, blocks, threads, parameters);
+    // The graph has a copy of the arguments, since the caller's are gone when it is launched.
+    std::vector<void*> pointers(parameters, parameters + kernel->count);
+    std::shared_ptr<char[]> values(new char[kernel->copy(nullptr, nullptr) + 1]);
+    kernel->copy(pointers.data(), values.get());
+    noted(stream, [=, values = std::move(values)]() mutable { return launch(*kernel, blocks, threads, pointers.data()); });
+    return 0;
 }
 
 }

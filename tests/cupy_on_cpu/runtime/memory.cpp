@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include "capture.h"
 #include "counts.h"
 
 Counts counts;
@@ -56,15 +57,25 @@ const Piece* piece_of(void* place) {
     return (char*)place < found->first + found->second.size || place == found->first ? &found->second : nullptr;
 }
 
+bool on_host(const void* place) {
+    std::lock_guard<std::mutex> guard(lock);
+    const Piece* piece = piece_of((void*)place);
+    return !piece || piece->device < 0;
+}
+
 int copy(void* to, const void* from, size_t size) {
-    {
-        std::lock_guard<std::mutex> guard(lock);
-        const Piece* target = piece_of(to);
-        if (!target || target->device < 0) ++counts.copies_to_host;
-    }
+    if (on_host(to)) ++counts.copies_to_host;
     memmove(to, from, size);
     return 0;
 }
+
+// In a capture CuPy refuses copies from and to the host, except in its build for HIP.
+int copy(void* to, const void* from, size_t size, Stream* stream) {
+    if (stream && stream->capture && (on_host(to) || on_host(from))) return failed(refused_in_capture(stream));
+    return noted(stream, [=] { return copy(to, from, size); }) ? 0 : copy(to, from, size);
+}
+
+int fill(void* place, int value, size_t size) { memset(place, value, size); return 0; }
 
 // The beginning of hipDeviceProp_tR0600.
 struct Properties {
@@ -84,6 +95,7 @@ extern "C" {
 
 void standin_counts(long* into) {
     into[0] = counts.launches, into[1] = counts.allocations, into[2] = counts.waits, into[3] = counts.copies_to_host;
+    into[4] = counts.replays;
 }
 
 int hipGetDeviceCount(int* count) { *count = DEVICES; return 0; }
@@ -96,13 +108,21 @@ int hipSetDevice(int number) {
 int hipDeviceGetAttribute(int* value, int, int) { *value = 64; return 0; }
 int hipDriverGetVersion(int* version) { *version = 70051831; return 0; }
 int hipRuntimeGetVersion(int* version) { *version = 70051831; return 0; }
-int hipDeviceSynchronize() { ++counts.waits; return 0; }
+int hipDeviceSynchronize() {
+    if (int error = refused_in_captures()) return failed(error);
+    ++counts.waits;
+    return 0;
+}
 int hipDeviceCanAccessPeer(int* can, int, int) { *can = 0; return 0; }
 int hipGetLastError() { int error = last_error; last_error = 0; return error; }
 int hipPeekAtLastError() { return last_error; }
 const char* hipGetErrorName(int error) {
     return error == 0 ? "hipSuccess" : error == OUT_OF_MEMORY ? "hipErrorOutOfMemory"
-        : error == INVALID_DEVICE ? "hipErrorInvalidDevice" : error == 719 ? "hipErrorLaunchFailure" : "hipErrorUnknown";
+        : error == INVALID_DEVICE ? "hipErrorInvalidDevice" : error == 719 ? "hipErrorLaunchFailure"
+        : error == CAPTURE_UNSUPPORTED ? "hipErrorStreamCaptureUnsupported"
+        : error == CAPTURE_INVALIDATED ? "hipErrorStreamCaptureInvalidated"
+        : error == CAPTURE_UNMATCHED ? "hipErrorStreamCaptureUnmatched"
+        : error == CAPTURE_UNJOINED ? "hipErrorStreamCaptureUnjoined" : "hipErrorUnknown";
 }
 const char* hipGetErrorString(int error) {
     static thread_local char text[64];
@@ -128,16 +148,25 @@ int hipMemGetInfo(size_t* free_, size_t* total) {
     *free_ = MEMORY - used[device], *total = MEMORY;
     return 0;
 }
-int hipMemcpy(void* to, const void* from, size_t size, int) { ++counts.waits; return copy(to, from, size); }
-int hipMemcpyAsync(void* to, const void* from, size_t size, int, void*) { return copy(to, from, size); }
+int hipMemcpy(void* to, const void* from, size_t size, int) {
+    if (int error = refused_in_captures()) return failed(error);
+    ++counts.waits;
+    return copy(to, from, size);
+}
+int hipMemcpyAsync(void* to, const void* from, size_t size, int, Stream* stream) { return copy(to, from, size, stream); }
 int hipMemcpyPeer(void* to, int, const void* from, int, size_t size) { return copy(to, from, size); }
-int hipMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, void*) { return copy(to, from, size); }
-int hipMemcpy2DAsync(char* to, size_t to_pitch, const char* from, size_t from_pitch, size_t width, size_t height, int, void*) {
-    for (size_t row = 0; row < height; ++row) memmove(to + row * to_pitch, from + row * from_pitch, width);
+int hipMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, Stream* stream) { return copy(to, from, size, stream); }
+int hipMemcpy2DAsync(char* to, size_t to_pitch, const char* from, size_t from_pitch, size_t width, size_t height, int, Stream* stream) {
+    for (size_t row = 0; row < height; ++row) if (int error = copy(to + row * to_pitch, from + row * from_pitch, width, stream)) return error;
     return 0;
 }
-int hipMemset(void* place, int value, size_t size) { memset(place, value, size); return 0; }
-int hipMemsetAsync(void* place, int value, size_t size, void*) { memset(place, value, size); return 0; }
+int hipMemset(void* place, int value, size_t size) {
+    int error = refused_in_captures();
+    return error ? failed(error) : fill(place, value, size);
+}
+int hipMemsetAsync(void* place, int value, size_t size, Stream* stream) {
+    return noted(stream, [=] { return fill(place, value, size); }) ? 0 : fill(place, value, size);
+}
 
 struct Attributes { int type, device; void *on_device, *on_host; int managed; unsigned flags; };
 int hipPointerGetAttributes(Attributes* about, void* place) {

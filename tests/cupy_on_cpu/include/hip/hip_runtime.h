@@ -52,6 +52,21 @@ static inline void apply(void (*kernel)(A...), void** arguments) {
     spread(kernel, arguments, std::index_sequence_for<A...>{});
 }
 
+// Copy the arguments of a kernel into memory, each at a multiple of 16, and return how much of that it takes.
+template <class... A>
+static constexpr int count_of(void (*)(A...)) { return sizeof...(A); }
+template <class... A>
+static inline size_t keep(void (*)(A...), void** arguments, char* into) {
+    size_t place = 0, index = 0;
+    auto one = [&](size_t size) {
+        if (into) memcpy(into + place, arguments[index], size);
+        if (into) arguments[index] = into + place;
+        place += (size + 15) / 16 * 16, ++index;
+    };
+    (one(sizeof(A)), ...);
+    return place;
+}
+
 // What thread `source` of the block holds; all threads of a warp are here twice, to write and to read.
 template <class T>
 static inline T shuffle(T value, int source) {
