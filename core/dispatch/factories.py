@@ -34,7 +34,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     for name, value in (("requires_grad", requires_grad), ("pin_memory", pin_memory)):
         flag(name, value is not None and value)
-    home = resolve(out.device if out is not None and place is None else place)
+    walks, home = len(modes.other_walks), resolve(out.device if out is not None and place is None else place)
     if dtype is None and out is not None:
         dtype = out.dtype
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
@@ -49,7 +49,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
     if "size" in op.index:
         rare.check_size(op, raw)
     backend = home.backend
-    if modes.watched and not inside:  # since now: the first use of a second device
+    if modes.watched and not inside or len(modes.other_walks) > walks:  # the first use of a second device
         return create(op, values, dtype, place, requires_grad, out, layout, pin_memory)
     if backend.symbolic and op.meta_function is not None:
         n = len(op.positional)

@@ -119,7 +119,8 @@ class Elementwise(Op):
         elif dtypes.is_complex(dtype):  # abs of complex numbers is real: the kernel knows
             probe = [ttype.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
             dtype = self.run_kernel(ttype.backend.host_type(dtype), probe).dtype
-        return ttype.backend.empty(shape, dtype, [raw[i] for i in self.operands if hasattr(raw[i], "dtype")])
+        followed = [] if self.any_order == "rows" else [raw[i] for i in self.operands if hasattr(raw[i], "dtype")]
+        return ttype.backend.empty(shape, dtype, followed)
 
 
 def _scalar_dtype(op, position, value):

@@ -141,6 +141,13 @@ def test_the_first_use_of_a_second_device_is_followed_already():
 
 
 @two
+def test_a_first_use_while_functions_are_overridden():
+    """With a subclass of Tensor in the process every factory is asked about."""
+    torch.ones(1).as_subclass(type("Marked", (torch.Tensor,), {}))
+    assert placed(torch.zeros(3, device="cuda:1"))
+
+
+@two
 def test_tensors_of_a_block_may_be_used_after_it():
     with torch.cuda.device(1):
         x = torch.ones(2, 2, device="cuda", requires_grad=True)
