@@ -10,6 +10,7 @@ compiled with several options are told by their largest numbers.
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import gc
 import os
@@ -61,28 +62,36 @@ class Compiler:
         (library,) = (folder() / "nvidia" / "cuda_nvrtc" / "lib").glob("libnvrtc.so.*")
         self.library = ctypes.CDLL(str(library))
 
-    def ptx(self, text, expression, card, threads, flags=()) -> str:
-        """Return the intermediate code of an instance of a template, for blocks of so many threads.
+    def ptx(self, text, expressions, card, threads, flags=()) -> tuple[str, list]:
+        """Return the intermediate code of instances of templates, for blocks of so many threads, and their names in it.
 
-        RuntimeError, with the log, where it does not compile."""
+        RuntimeError, with the log, where they do not compile.
+        """
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
         self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
-        self.library.nvrtcAddNameExpression(program, expression.encode())
+        for expression in expressions:
+            self.library.nvrtcAddNameExpression(program, expression.encode())
         given = f"--gpu-architecture=compute_{card}", "--std=c++17", f"-DPG_THREADS={threads}", *flags
         options = (ctypes.c_char_p * len(given))(*map(str.encode, given))
         if self.library.nvrtcCompileProgram(program, len(given), options):
             self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
             log = ctypes.create_string_buffer(size.value)
             self.library.nvrtcGetProgramLog(program, log)
-            raise RuntimeError(f"{expression} does not compile for sm_{card}:\n{log.value.decode()}")
+            raise RuntimeError(f"{expressions} do not compile for sm_{card}:\n{log.value.decode()}")
+        names = []
+        for expression in expressions:
+            name = ctypes.c_char_p()
+            self.library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name))
+            names.append(name.value.decode())
         self.library.nvrtcGetPTXSize(program, ctypes.byref(size))
         code = ctypes.create_string_buffer(size.value)
         self.library.nvrtcGetPTX(program, code)
-        return code.value.decode()
+        self.library.nvrtcDestroyProgram(ctypes.byref(program))
+        return code.value.decode(), names
 
 
-def registers(code, card) -> tuple[int, int, int]:
-    """Return the registers of a thread, bytes of shared memory, and bytes that did not find room in registers."""
+def registers(code, card) -> dict:
+    """Return, by name, the registers of a thread, bytes of shared memory, and bytes without room in registers."""
     with tempfile.TemporaryDirectory() as place:
         source = pathlib.Path(place) / "kernel.ptx"
         source.write_text(code)
@@ -90,40 +99,57 @@ def registers(code, card) -> tuple[int, int, int]:
         told = subprocess.run([*command, "-o", pathlib.Path(place) / "kernel.cubin"], capture_output=True, text=True)
     if told.returncode:
         raise RuntimeError(f"ptxas refuses a kernel for sm_{card}:\n{told.stderr}")
-    used = re.search(r"Used (\d+) registers", told.stderr)
-    shared = re.search(r"(\d+) bytes smem", told.stderr)
-    spilled = sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", told.stderr)))
-    return int(used[1]), int(shared[1]) if shared else 0, spilled
+    found = {}
+    for part in told.stderr.split("Compiling entry function '")[1:]:
+        shared = re.search(r"(\d+) bytes smem", part)
+        spilled = sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", part)))
+        used = int(re.search(r"Used (\d+) registers", part)[1])
+        found[part.partition("'")[0]] = used, int(shared[1]) if shared else 0, spilled
+    return found
 
 
-def largest(compiler, variants, dtype, card) -> tuple[int, int]:
-    """Return the most registers and shared memory of the variants of a kernel; RuntimeError for one that spills."""
-    most, memory = 0, 0
-    for function in variants:
+def programs() -> dict:
+    """Return what is compiled together: by source, options and threads of a block, the kernels and their types."""
+    together = {}
+    for function in functions():
         for threads in (WARP, THREADS) if function.per in ("row", "rows") else (function.threads,):
-            expression = f"{function.__name__}<{TYPES[dtype]}>"
-            code = compiler.ptx(cuda_text(function.source), expression, card, threads, function.flags)
-            needed, shared, spilled = registers(code, card)
-            most, memory = max(most, needed), max(memory, shared)
-            if spilled:
-                told = f"{expression} spills {spilled} bytes on sm_{card}, of {threads} threads, {function.flags}"
-                raise RuntimeError(told)
-    return most, memory
+            instances = [(function.__name__, dtype) for dtype in TYPES if dtype in function.types]
+            together.setdefault((function.source, function.flags, threads), []).extend(instances)
+    return together
+
+
+def measured(compiler, program, instances, card) -> list:
+    """Return (source, kernel, type, card, registers, shared memory) of kernels; RuntimeError for one that spills."""
+    source, flags, threads = program
+    expressions = [f"{name}<{TYPES[dtype]}>" for name, dtype in instances]
+    code, names = compiler.ptx(cuda_text(source), expressions, card, threads, flags)
+    found, rows = registers(code, card), []
+    for (name, dtype), lowered in zip(instances, names):
+        used, shared, spilled = found[lowered]
+        if spilled:
+            raise RuntimeError(f"{name} of {dtype} spills {spilled} bytes on sm_{card}, of {threads} threads, {flags}")
+        rows.append((source, name, dtype, card, used, shared))
+    return rows
 
 
 def table() -> str:
     """Return the table of all kernels: registers of a thread by card."""
-    compiler, named = Compiler(), {}
-    for function in functions():
-        named.setdefault((function.source, function.__name__), []).append(function)
+    compiler, most = Compiler(), {}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [
+            pool.submit(measured, compiler, program, instances, card)
+            for program, instances in programs().items() for card in CARDS
+        ]  # fmt: skip
+        for job in jobs:
+            for source, name, dtype, card, used, shared in job.result():
+                entry = most.setdefault((str(source), name, dtype), {"shared": 0})
+                entry[card], entry["shared"] = max(entry.get(card, 0), used), max(entry["shared"], shared)
     heads = [f"sm_{card}, {name}" for card, name in CARDS.items()]
     lines = ["| kernel | type | shared memory | " + " | ".join(heads) + " |", "|---" * (3 + len(CARDS)) + "|"]
-    for (_, name), variants in named.items():
-        for dtype in [dtype for dtype in TYPES if dtype in variants[0].types]:
-            found = [largest(compiler, variants, dtype, card) for card in CARDS]
-            if dtype in TOLD:
-                cells = "|".join(f" {most} " for most, _ in found)
-                lines.append(f"| `{name}` | {dtype} | {found[-1][1]} B |{cells}|")
+    for (_, name, dtype), entry in sorted(most.items(), key=lambda row: (row[0][:2], [*TYPES].index(row[0][2]))):
+        if dtype in TOLD:
+            cells = "|".join(f" {entry[card]} " for card in CARDS)
+            lines.append(f"| `{name}` | {dtype} | {entry['shared']} B |{cells}|")
     return "\n".join(lines) + "\n"
 
 
