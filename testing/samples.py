@@ -163,8 +163,8 @@ def samples_of(op, dtype=None, device="cpu", *, seed=0) -> list:
 
     Args:
         op: the op record.
-        dtype, device: of the tensors that samples functions make without saying; float64 on the CPU by
-            default.
+        dtype: of the tensors that samples functions make without saying; float64 by default.
+        device: of all tensors; the CPU by default, where a samples function may say another.
         seed: of the random values; each gives samples of the same shapes with other values.
     """
     make = Maker(op.name, dtype, device, seed=seed)
@@ -172,7 +172,23 @@ def samples_of(op, dtype=None, device="cpu", *, seed=0) -> list:
     if source is None or (op.sample_function is None and _asks_more(op)):
         return []
     values = source(make) if op.sample_function else source(make, op)
-    return [as_sample(value) for value in values]
+    return [on_device(as_sample(value), device) for value in values]
+
+
+def on_device(sample, device) -> Sample:
+    """Return a sample whose tensors on the CPU, such as an index that is written down, are on a device."""
+    if plugrad.device(device).type == "cpu":
+        return sample
+    moved: dict = {}
+
+    def move(tensor):
+        if tensor.device.type != "cpu":
+            return tensor
+        if id(tensor) not in moved:
+            moved[id(tensor)] = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+        return moved[id(tensor)]
+
+    return sample.map(move)
 
 
 def _asks_more(op) -> bool:

@@ -126,7 +126,8 @@ def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
             elif isinstance(tap, slice):
                 wide[where] += spread
             else:
-                xp.add.at(wide, where, spread)
+                for part in ("real", "imag") if wide.dtype.kind == "c" else ("real",):  # CuPy adds no complex numbers
+                    xp.add.at(getattr(wide, part), where, getattr(spread, part))
         spread = wide
     result = xp.array(cropped(spread, axes), dtype=dtype)
     return like_images(xp, result, input, any_order=True) if len(axes) == 2 else result

@@ -19,7 +19,7 @@ import inspect
 
 import plugrad
 from plugrad.testing.calls import Skip
-from plugrad.testing.samples import Maker, Sample, as_sample, samples_of
+from plugrad.testing.samples import Maker, Sample, as_sample, on_device, samples_of
 
 USUAL = {  # required arguments of constructors, by name
     "in_features": 4, "out_features": 3, "in1_features": 4, "in2_features": 4, "num_features": 4, "in_channels": 4,
@@ -96,7 +96,7 @@ def trials(cls, device="cpu") -> list:
     make = Maker(cls.__name__, device=device)
     source = declared(cls)
     if source is not None:
-        return [Trial(as_sample(construct), as_sample(given)) for construct, given in source(make)]
+        return [Trial(as_sample(one), on_device(as_sample(given), device)) for one, given in source(make)]
     if cls.forward is plugrad.nn.Module.forward:
         raise NoGuess("it has no `forward`, and is there for others to derive from")
     construct, reason = options(cls), None

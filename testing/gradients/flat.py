@@ -42,9 +42,9 @@ class Misfit(Exception):
 class Leaf:
     """One differentiable tensor of the flat.
 
-    It is rewritten in place through `memory` where it can be, so that closures over it see the change. Where it
-    cannot (low precision, overlapping memory, a non-leaf, another device), a new tensor is made for each probe
-    and `memory` is None.
+    It is rewritten in place through `memory` where it can be, so that closures over it, and Modules, see the change.
+    Where it cannot (low precision, overlapping memory, a non-leaf), a new tensor is made for each probe and `memory`
+    is None.
     """
 
     __slots__ = ("tensor", "memory", "span", "label")
@@ -54,7 +54,7 @@ class Leaf:
         writable = (
             tensor.is_leaf
             and tensor.dtype is wide_dtype(tensor.dtype)
-            and tensor.device.type == "cpu"
+            and not tensor.is_meta
             and not is_wrapper(tensor)
             and not _may_overlap(tensor)
         )
@@ -79,7 +79,11 @@ class Leaf:
     def write(self, flat) -> None:
         """Put values into the memory of the tensor."""
         values = flat.view("complex128") if self.tensor.dtype.is_complex else flat
-        numpy.copyto(self.memory, values.reshape(self.memory.shape))
+        values = values.reshape(self.memory.shape)
+        if isinstance(self.memory, numpy.ndarray):
+            numpy.copyto(self.memory, values)
+        else:
+            self.memory[...] = plugrad.from_numpy(values.copy()).to(self.tensor.device)._data
 
 
 def _may_overlap(tensor) -> bool:

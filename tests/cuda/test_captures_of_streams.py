@@ -108,6 +108,7 @@ def test_streams_join_a_capture_by_events_and_have_to_be_waited_for(cupy, stream
 
 def test_work_of_other_streams_is_no_part_of_it(cupy, stream):
     x, other = cupy.ones(3), cupy.cuda.Stream(non_blocking=True)
+    stream.synchronize()  # the other one waits for nobody
     stream.begin_capture()
     y = x * 2
     with other:
