@@ -24,14 +24,11 @@ __global__ void adam(pg_lists<T, 5> lists, double beta1, double beta2, double ra
     });
 }
 
-/* For one, where what depends on the number of steps is on the device: the bits of numbers of double precision. */
+/* Where what depends on the number of steps is on the device: the last three, an element each of double precision. */
 template <typename T>
-__global__ void adam_told(long long size, T *p, T *given, T *m, T *v, T *most, const long long *rate,
-                          const long long *eps, const long long *keep, double beta1, double beta2, double l2, double sign,
-                          double amsgrad) {
-    const long long i = PG_ELEMENT;
-    if (i >= size) return;
-    T *const at[] = {p, given, m, v, most};
-    adam_element(at, i, beta1, beta2, __longlong_as_double(*rate), __longlong_as_double(*eps), __longlong_as_double(*keep),
-                 l2, sign, amsgrad);
+__global__ void adam_told(pg_lists<T, 8> lists, double beta1, double beta2, double l2, double sign, double amsgrad) {
+    lists.each([=](T *const *at, long long i) {
+        const double *rate = (const double *)at[5], *eps = (const double *)at[6], *keep = (const double *)at[7];
+        adam_element(at, i, beta1, beta2, *rate, *eps, *keep, l2, sign, amsgrad);
+    });
 }

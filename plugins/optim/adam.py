@@ -101,11 +101,10 @@ def adam_in_c(call, xp, p, g, state, group):
     return call(p, g, state["exp_avg"], state["exp_avg_sq"], *_numbers(state, group))
 
 
-THREADS = 256  # of a block of a kernel that is told how many blocks there are
 _in_cuda = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), types=("float32", "float64", "float16", "bfloat16")
 )
-_told_on_device = _in_cuda(name="adam_told", arrays=8, numbers=5, per="block", indices=(5, 6, 7))
+_told_on_device = _in_cuda(name="adam_told", arrays=8, numbers=5, per="list", sizes=False, indices=(5, 6, 7))
 
 
 @Adam.kernel("cuda")
@@ -113,13 +112,13 @@ _told_on_device = _in_cuda(name="adam_told", arrays=8, numbers=5, per="block", i
 def adam_on_cuda(call, xp, p, g, state, group):
     sign, amsgrad = -1 if group["maximize"] else 1, bool(group["amsgrad"])
     arrays = p, g, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq" if amsgrad else "exp_avg_sq"]
-    if not hasattr(state["rate"], "dtype"):
+    if isinstance(state["rate"], (int, float)):
         return call(*arrays, *_numbers(state, group), sign, amsgrad)
-    if any([hasattr(beta, "dtype") for beta in group["betas"]]):
+    if not isinstance(p, list) or any([hasattr(beta, "dtype") for beta in group["betas"]]):
         return NotImplemented
     l2 = 0.0 if group["decoupled_weight_decay"] else group["weight_decay"]
-    told = [state[name].view("int64") for name in ("rate", "eps", "kept")]  # float64, whatever p is
-    return _told_on_device(*arrays, *told, *group["betas"], l2, sign, amsgrad, blocks=-(-p.size // THREADS))
+    told = [[one.view("int64") for one in state[name]] for name in ("rate", "eps", "kept")]  # float64, whatever p is
+    return _told_on_device(*arrays, *told, *group["betas"], l2, sign, amsgrad)
 
 
 @hookimpl

@@ -395,3 +395,21 @@ def test_graphed_callables_refuse_what_they_cannot_do():
     x, y = used.detach().clone().requires_grad_(), used.detach().clone().requires_grad_()
     graphed(x, y).sum().backward()
     assert x.grad.tolist() == [2, 2] and y.grad is None
+
+
+@pytest.mark.parametrize("options", [{}, {"amsgrad": True}, {"maximize": True, "weight_decay": 0.1}], ids=str)
+def test_a_capturable_step_is_one_launch_for_all_parameters(launched, options):
+    found = []
+    for device, capturable in (("cpu", False), ("cuda", True)):
+        torch.manual_seed(0)
+        params = [torch.randn(n, 3).to(device).requires_grad_() for n in (1, 5, 1000)]
+        optimizer = torch.optim.AdamW(params, capturable=capturable, **options)
+        for _ in range(3):
+            for p in params:
+                p.grad = torch.randn(*p.shape).to(device)
+            launched.clear()
+            optimizer.step()
+        found.append([p.detach().cpu() for p in params])
+    assert launched == ["adam_told"]
+    for here, there in zip(*found):
+        torch.testing.assert_close(there, here, rtol=1e-5, atol=1e-6)
