@@ -124,15 +124,15 @@ class Products:
 
     def _kinds(self, dtype):
         """Return cuBLAS's names of a type, and of what its products are computed in."""
-        found = self.kinds.get(dtype)
-        if found is None:
+        kinds = self.kinds.get(dtype)
+        if kinds is None:
             runtime, name = self.cupy.cuda.runtime, "32F" if dtype.itemsize < 8 else "64F"
             kind = getattr(runtime, f"CUDA_R_{_TYPES[dtype.name]}")
             if runtime.is_hip:  # hipBLAS calls what it computes in by its type
-                found = self.kinds[dtype] = kind, getattr(runtime, f"CUDA_R_{name}")
+                kinds = self.kinds[dtype] = kind, getattr(runtime, f"CUDA_R_{name}")
             else:
-                found = self.kinds[dtype] = kind, getattr(self.library, f"CUBLAS_COMPUTE_{name}")
-        return found
+                kinds = self.kinds[dtype] = kind, getattr(self.library, f"CUBLAS_COMPUTE_{name}")
+        return kinds
 
 
 def _step(shape, strides, batch):

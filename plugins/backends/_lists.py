@@ -43,9 +43,9 @@ class Many:
             _clip(arrays, [norm] * len(arrays), most)
         return served
 
-    def unscale(self, arrays, factor, found) -> bool:
-        """Multiply arrays in place; set the array `found` to 1 if there was one that is infinite or NaN in them."""
-        served = self._alike([*arrays, factor, found], "f")
+    def unscale(self, arrays, factor, infinite) -> bool:
+        """Multiply arrays in place; set the array `infinite` to 1 if there was one that is infinite or NaN in them."""
+        served = self._alike([*arrays, factor, infinite], "f")
         if served:
-            _unscale(arrays, [factor] * len(arrays), [found] * len(arrays))
+            _unscale(arrays, [factor] * len(arrays), [infinite] * len(arrays))
         return served

@@ -218,8 +218,8 @@ def attend_grad(xp, g, query, key, value, mask, result, sums, is_causal, scale, 
     plan.fill(g=g, out=out, **{name: _four(one) for name, one in zip(("dq", "dk", "dv"), grads)})
     plan.addresses["sums"], plan.addresses["deltas"] = sums.data.ptr, deltas.data.ptr
     if _is_large(q, k, v):
-        found, rows = [_four(grad) for grad in grads], _laid_out(q, k, v)
-        if mask is None and _cudnn.attend_grad(xp, (q, k, v, out, g, _last(sums)), found, is_causal, scale):
+        given, rows = [_four(grad) for grad in grads], _laid_out(q, k, v)
+        if mask is None and _cudnn.attend_grad(xp, (q, k, v, out, g, _last(sums)), given, is_causal, scale):
             return [grad if need else None for grad, need in zip(grads, needs)]
         if rows and _back_by_products(xp, plan, rows, q, k, v, g, grads):
             return [grad if need else None for grad, need in zip(grads, needs)]

@@ -171,10 +171,10 @@ def attend(xp, query, key, value, result, sums, is_causal, scale):
 
     def make(module, outputs, graph, *inputs):
         (out, steps, _), (size, logs, _) = outputs
-        found = graph.sdpa(
+        results = graph.sdpa(
             **dict(zip("qkv", inputs)), is_inference=False, attn_scale=scale, use_causal_mask=bool(is_causal)
         )
-        return list(zip(found, [(out, steps, None), (size, logs, module.data_type.FLOAT)]))
+        return list(zip(results, [(out, steps, None), (size, logs, module.data_type.FLOAT)]))
 
     return _run(xp, ("sdpa", bool(is_causal), scale), [query, key, value], [result, sums], make, False)
 
@@ -189,10 +189,10 @@ def attend_grad(xp, inputs, grads, is_causal, scale):
 
     def make(module, outputs, graph, *tensors):
         tensors[5].set_data_type(module.data_type.FLOAT)
-        found = graph.sdpa_backward(
+        results = graph.sdpa_backward(
             **dict(zip(("q", "k", "v", "o", "dO", "stats"), tensors)), attn_scale=scale,
             use_causal_mask=bool(is_causal), use_deterministic_algorithm=switches().deterministic,
         )  # fmt: skip
-        return list(zip(found, outputs))
+        return list(zip(results, outputs))
 
     return _run(xp, ("sdpa_backward", bool(is_causal), scale), list(inputs), grads, make, False)

@@ -75,6 +75,14 @@ def linear(xp, input, weight, bias=None):
     return result if result.dtype == dtype else result.astype(dtype)
 
 
+@linear.samples
+def linear_samples(make):
+    yield make.args(make(3, 4), make(2, 4), make(2))
+    yield make.args(make(2, 3, 4), make(5, 4))
+    yield make.args(make(4), make(4))
+    yield make.args(make(2, 8, 16), make(16, 16), make(16))
+
+
 @linear.kernel("cpu")
 @native("product_2d", otherwise=linear)
 def linear_in_c(call, xp, input, weight, bias=None):
@@ -159,14 +167,6 @@ def linear_vmap(F, info, in_dims, input, weight, bias):
     if in_dims[1:] != (None, None) or input.ndim < 2:
         return NotImplemented
     return F.linear(F.movedim(input, in_dims[0], 0), weight, bias), 0
-
-
-@linear.samples
-def linear_samples(make):
-    yield make.args(make(3, 4), make(2, 4), make(2))
-    yield make.args(make(2, 3, 4), make(5, 4))
-    yield make.args(make(4), make(4))
-    yield make.args(make(2, 8, 16), make(16, 16), make(16))
 
 
 @linear.errors

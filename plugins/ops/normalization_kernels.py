@@ -71,6 +71,14 @@ def _layout(size, dims, shape, *parts):
     return None
 
 
+@normalize_affine.samples
+def normalize_affine_samples(make):
+    yield make.args(make(3, 4), make(4), make(4), (1,), (4,), 1e-5)
+    yield make.args(make(2, 3, 4), make(3), None, (0, 2), (1, 3, 1), 1e-5)
+    yield make.args(make(2, 4, 3), make(4), make(4), (2, 3), (1, 2, 2, 1), 1e-5, (2, 2, 2, 3))
+    yield make.args(make(3, 3, 3), make(3), make(3), (2,), (1, 3, 1), 1e-5)
+
+
 @normalize_affine.kernel("cpu")
 @native("normalize", otherwise=normalize_affine)
 def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=None):
@@ -121,14 +129,6 @@ def normalize_on_cuda(call, xp, input, weight, bias, dims, shape, eps, layout=No
     parts = [rows if part is None else part for part in (weight, bias)]
     done = call(rows, result, mean, variance, *parts, eps, weight is not None, bias is not None)
     return (result, mean, variance) if done is None else done
-
-
-@normalize_affine.samples
-def normalize_affine_samples(make):
-    yield make.args(make(3, 4), make(4), make(4), (1,), (4,), 1e-5)
-    yield make.args(make(2, 3, 4), make(3), None, (0, 2), (1, 3, 1), 1e-5)
-    yield make.args(make(2, 4, 3), make(4), make(4), (2, 3), (1, 2, 2, 1), 1e-5, (2, 2, 2, 3))
-    yield make.args(make(3, 3, 3), make(3), make(3), (2,), (1, 3, 1), 1e-5)
 
 
 @normalize_affine.meta

@@ -180,10 +180,10 @@ class GradScaler:
         if not grads or not all([isinstance(param, Tensor) for param in params]):
             return False
         many = many_of([*grads, inverse])
-        found = None if many is None else infinite.get(grads[0].device)
-        if many is None or not many.unscale([grad._data for grad in grads], inverse._data, found._data):
+        flag = None if many is None else infinite.get(grads[0].device)
+        if many is None or not many.unscale([grad._data for grad in grads], inverse._data, flag._data):
             return False
-        touched([*grads, found])
+        touched([*grads, flag])
         return True
 
     # ------------------------------------------------------------------------------------------ steps

@@ -139,7 +139,7 @@ def _in_c(op) -> list[str]:
 
 def _written_in(op, device) -> list:
     """Return the ops with kernels of several kinds that a composite names, or a function beside it that it calls."""
-    codes, found = [op.kernels["*"].__code__], {}
+    codes, called = [op.kernels["*"].__code__], {}
     for code in codes:
         for name in code.co_names:
             other = op.kernels["*"].__globals__.get(name)
@@ -147,8 +147,8 @@ def _written_in(op, device) -> list:
                 codes.append(other.__code__)
             record = registry.ops.get(name)
             if record is not None and hasattr(record.kernels.get(device), "choices"):
-                found[name] = record
-    return list(found.values())
+                called[name] = record
+    return list(called.values())
 
 
 def _about_kernel(op, device) -> list[str]:

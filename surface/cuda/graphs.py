@@ -341,12 +341,11 @@ class _Part:
     def capture_backward(self, pool, allow_unused):
         outputs = [one for one in self.outputs if one.requires_grad]
         self.grads = [plugrad.empty_like(one) if one.requires_grad else None for one in self.outputs]
-        self.found = (None,) * len(self.inputs)
+        self.slopes = (None,) * len(self.inputs)
         if outputs:
             with graph(self.backward, pool=pool):
-                found = self.gradients(outputs, [one for one in self.grads if one is not None], allow_unused)
-            found = iter(found)
-            self.found = tuple([next(found) if one.requires_grad else None for one in self.inputs])
+                grads = iter(self.gradients(outputs, [one for one in self.grads if one is not None], allow_unused))
+            self.slopes = tuple([next(grads) if one.requires_grad else None for one in self.inputs])
         self.outputs = tuple([one.detach() for one in self.outputs])
 
     def finished(self):
@@ -386,7 +385,7 @@ def _launching(part):
                 if place is not None and place.data_ptr() != given.data_ptr():
                     place.copy_(given)
             part.backward.replay()
-            return tuple([None if one is None else one.detach() for one in part.found])
+            return tuple([None if one is None else one.detach() for one in part.slopes])
 
     return Graphed
 
