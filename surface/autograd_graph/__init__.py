@@ -63,7 +63,7 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
 
 
 def set_override_stale_capture_stream(enabled: bool) -> None:
-    """Accept a setting for captured CUDA graphs: a walk uses the current stream, and no other.
+    """Accept a setting for captures; a walk uses the current stream, and no other.
 
     Raises TypeError for what is no bool.
     """

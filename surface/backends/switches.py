@@ -103,7 +103,7 @@ class Cudnn(Switches):
     @staticmethod
     @functools.cache
     def library() -> tuple:
-        """Return (NVIDIA's frontend, its versions), or None in its place and why it can't be used."""
+        """Return (NVIDIA's frontend, its versions), or (None, why there is none)."""
         try:
             module = importlib.import_module("cudnn")
             return module, f"cuDNN {module.backend_version_string()} by its frontend {module.__version__}"

@@ -1,6 +1,6 @@
 """CUDA graphs: a step's work is captured once and launched as a whole, which costs the host next to nothing.
 
-What captures a stream is the CUDA backend (`plugrad.plugins.backends.cuda`); here are PyTorch's names for it, and what
+What captures a stream is the CUDA plugin (`plugrad.plugins.backends.cuda`); here are PyTorch's names for it, and what
 a graph needs when it is launched again: fresh random numbers, and the checks of values in it.
 """
 
@@ -108,8 +108,8 @@ class CUDAGraph:
                 self.reset()
                 raise
             self._graph, self._kept, self._checks, self._number = graph, capture.kept, capture.checks, capture.device
-            self._backend = plugrad.cuda._needed()
-            self._backend.faults.of_graphs.update(capture.checks)
+            self._plugin = plugrad.cuda._needed()
+            self._plugin.faults.of_graphs.update(capture.checks)
 
     def _generator(self, source):
         """Return the generator whose numbers a draw in the capture took."""
@@ -134,16 +134,16 @@ class CUDAGraph:
         """
         if self._graph is None:
             raise _nothing_captured("replay")
-        backend = self._backend
-        backend.captures.refuse("a graph's replay()", "no graph can hold another one's launch")
-        if backend.current_device() != self._number:
-            with backend.on(self._number):
+        plugin = self._plugin
+        plugin.captures.refuse("a graph's replay()", "no graph can hold another one's launch")
+        if plugin.current_device() != self._number:
+            with plugin.on(self._number):
                 return self.replay()
         for generator, state, count in self._draws:
             generator.source.replayed(state, count)
         self._graph.launch()
         if self._checks:
-            backend.faults.replayed = True
+            plugin.faults.replayed = True
 
     def reset(self) -> None:
         """Forget the graph, and give its memory back, as far as no tensor holds it."""
@@ -152,7 +152,7 @@ class CUDAGraph:
 
     def _forget(self):
         for number in self._checks:
-            self._backend.faults.of_graphs.pop(number, None)
+            self._plugin.faults.of_graphs.pop(number, None)
         self._graph = self._pool = None
         self._draws = self._checks = self._kept = ()
 
@@ -176,7 +176,7 @@ class CUDAGraph:
         self._debug = True
 
     def debug_dump(self, debug_path: str) -> None:
-        """Write the graph to a file in the language DOT, if `enable_debug_mode()` was called."""
+        """Write the graph to a file, in DOT, if `enable_debug_mode()` was called."""
         if self._graph is None:
             raise _nothing_captured("debug_dump")
         if self._debug:
@@ -265,7 +265,7 @@ class graph:
 def make_graphed_callables(
     callables, sample_args, num_warmup_iters: int = 3, allow_unused_input: bool = False, pool=None
 ):
-    """Return functions, or Modules, whose forward and backward are launches of CUDA graphs.
+    """Return functions, or Modules, that launch graphs forward and backward.
 
     Args:
         callables: a function or Module, or a tuple of these, in the order in which the program calls them.

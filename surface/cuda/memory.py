@@ -28,12 +28,12 @@ def empty_cache() -> None:
     cuda = plugrad.cuda
     if not cuda.is_initialized():
         return
-    backend = cuda._needed()
-    backend.captures.sweep()
+    plugin = cuda._needed()
+    plugin.captures.sweep()
     for number in range(cuda.device_count()):
         with cuda._on(number):
-            backend.usage(number)  # which notes the most that was reserved
-            backend.xp.get_default_memory_pool().free_all_blocks()
+            plugin.usage(number)  # which notes the most that was reserved
+            plugin.xp.get_default_memory_pool().free_all_blocks()
 
 
 def memory_allocated(device=None) -> int:
@@ -143,7 +143,7 @@ def _old(name, device):
 
 
 def set_per_process_memory_fraction(fraction, device=None) -> None:
-    """Let tensors have at most a part of a device's memory; beyond is OutOfMemoryError.
+    """Let tensors have a part of a device's memory; beyond is OutOfMemoryError.
 
     Graphs' memory does not count. TypeError for what is no float, ValueError for one outside of [0, 1].
     """
