@@ -4,11 +4,13 @@ PLUGRAD_NATIVE=0 leaves it out; with PLUGRAD_REQUIRE_NATIVE=1 a build that fails
 without it, and computes by NumPy alone.
 """
 
+import concurrent.futures
 import glob
 import os
 import platform
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 SOURCES = ["module.c", "pool.c", "crc32.c", "levels.c", "level_base.c", "level_v3.c", "level_v4.c"]
 # Sums may be reordered where a loop says so, nowhere else; denormals, infinities and NaN stay what they are.
@@ -38,5 +40,23 @@ def extensions():
     ]
 
 
+class Build(build_ext):
+    """Compiles the sources at the same time."""
+
+    def build_extension(self, ext):
+        compile_all = self.compiler.compile
+
+        def compile_each(sources, *args, **options):
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = pool.map(lambda source: compile_all([source], *args, **options), sources)
+                return [one for part in objects for one in part]
+
+        self.compiler.compile = compile_each
+        try:
+            super().build_extension(ext)
+        finally:
+            self.compiler.compile = compile_all
+
+
 if __name__ == "__main__":  # not so in native/wheels.py, which reads what to compile, and how
-    setup(ext_modules=extensions(), options={"bdist_wheel": {"py_limited_api": "cp311"}})
+    setup(ext_modules=extensions(), cmdclass={"build_ext": Build}, options={"bdist_wheel": {"py_limited_api": "cp311"}})
