@@ -91,7 +91,7 @@ class CudaFunction:
         else:
             arrays = [one for one in args if isinstance(one, xp.ndarray)]
             numbers = [one for one in args if isinstance(one, (bool, int, float))]
-            structs = [one for one in args if type(one) is bytes]
+            structs = [one for one in args if type(one) is bytes and len(one) == self.struct]
             if len(arrays) != self.arrays or len(numbers) != self.numbers or len(structs) != (self.struct > 0):
                 return NotImplemented
             first, lists = arrays[0], arrays
@@ -201,6 +201,8 @@ def _text(function, checks) -> str:
     ]
     if checks:
         wanted = ["whole", "a0.data.device_id == device"]
+        if function.struct:
+            wanted.append(f"by_value.__class__ is bytes and len(by_value) == {function.struct}")
         for n, name in enumerate(arrays):
             dtype = "INT64" if n in function.indices else "BOOL" if n in function.masks else "dtype"
             dtype = "wide" if n in function.wide else dtype

@@ -1,5 +1,7 @@
 """`load_inline(cuda=...)`: a package's kernels in CUDA C++, against the formula that the op has anyway."""
 
+import struct
+
 import numpy
 import pytest
 
@@ -106,3 +108,22 @@ def test_blocks_as_the_call_says(cupy):
     assert x.tolist() == [8] * 6 + [0] * 2
     with pytest.raises(ValueError, match="per is 'element', 'pack', 'row', 'rows', 'block' or 'list'"):
         load_inline(cuda=CHOSEN, name="places", arrays=1, per="thread")
+
+
+STRUCT = """
+struct line { long long length; int step, start; double slope; };
+template <typename T> __global__ void fill(long long size, T *x, line given, double more) {
+    if (PG_ELEMENT < size) x[PG_ELEMENT] = given.start + given.step * PG_ELEMENT * given.slope + more + given.length;
+}
+"""
+
+
+def test_a_struct_by_value(cupy):
+    layout = struct.Struct("=qiid")
+    function = load_inline(cuda=STRUCT, name="fill", arrays=1, numbers=1, struct=layout.size)
+    x = cupy.zeros(4, "float32")
+    for start in (1, 5):  # the first call looks at everything, others only launch
+        assert function(x, layout.pack(100, 2, start, 0.5), 0.25) is None
+        assert x.tolist() == [100.25 + start + n for n in range(4)]
+    for wrong in ((0.25,), (1.0, 0.25), (b"short", 0.25)):
+        assert function(x, *wrong) is NotImplemented
