@@ -11,8 +11,8 @@ from plugrad.extend import axes, load_inline
 _SOURCE = pathlib.Path(__file__).with_name("places.cu")
 _load = functools.partial(load_inline, cuda=_SOURCE, per="block", arrays=4, indices=(2, 3))
 _ANY = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
-_take = _load(name="take", numbers=5, types=_ANY)
-_put_sums = _load(name="put_sums", numbers=6)
+take = _load(name="take", numbers=5, types=_ANY)
+put_sums = _load(name="put_sums", numbers=6)
 _duplicate = load_inline(cuda=_SOURCE, name="duplicate", arrays=1, like=0, per="pack")
 THREADS = 256
 
@@ -38,7 +38,7 @@ def taken(xp, input, index, dim, error, slices):
         return NotImplemented
     out = xp.ndarray(size, input.dtype)
     record, number = xp.watched_fault(error)
-    done = _take(out, input, _whole(index), record, *numbers, number, blocks=-(-out.size // THREADS))
+    done = take(out, input, _whole(index), record, *numbers, number, blocks=-(-out.size // THREADS))
     return _told(xp, done, out)
 
 
@@ -53,7 +53,7 @@ def added(xp, out, index, source, dim, error, slices, alpha=1.0):
         return NotImplemented
     record, number = xp.watched_fault(error)
     arrays = xp.ascontiguousarray(source), out, _whole(index), record
-    done = _put_sums(*arrays, *numbers, number, alpha, blocks=-(-source.size // THREADS))
+    done = put_sums(*arrays, *numbers, number, alpha, blocks=-(-source.size // THREADS))
     return _told(xp, done, out)
 
 

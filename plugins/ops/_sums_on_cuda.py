@@ -12,7 +12,7 @@ _load = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_name("sums.cu"), per="block", arrays=2, threads=1024,
     types=("float32", "float64", "float16", "bfloat16"),
 )  # fmt: skip
-_rows = _load(name="sum_rows", numbers=3)
+rows = _load(name="sum_rows", numbers=3)
 _parts_of_rows = _load(name="sum_parts_of_rows", numbers=3, wide=(1,))
 _join_rows = _load(name="join_rows", numbers=3, wide=(0,))
 _columns = _load(name="sum_columns", numbers=5)
@@ -44,7 +44,7 @@ def summed(xp, input, dim, keepdim, divisor=1):
     out = xp.ndarray(shape[:first] + (1,) * (keepdim and last - first) + shape[last:], input.dtype)
     if inner == 1:
         if parts == 1:
-            done = _rows(input, out, n, n, divisor, blocks=(1, outer))
+            done = rows(input, out, n, n, divisor, blocks=(1, outer))
         else:
             apart = xp.ndarray((outer, parts), _of_sums(input))
             done = _parts_of_rows(input, apart, n, each, 1, blocks=(parts, outer))

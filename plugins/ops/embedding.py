@@ -9,7 +9,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, load_inline, native, op, refuse_outside
 
 from . import _index as ix
-from ._places_on_cuda import taken
+from . import _places_on_cuda as cuda
 
 
 def _check_table(weight, indices):
@@ -60,11 +60,11 @@ def embedding_in_c(call, xp, weight, indices, padding_idx=-1, scale_grad_by_freq
 
 
 @embedding.kernel("cuda")
-def embedding_on_cuda(xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    result = NotImplemented
-    if weight.ndim == 2:
-        result = taken(xp, weight, indices, 0, _outside(len(weight)), True)
-    return embedding.kernels["*"](xp, weight, indices) if result is NotImplemented else result
+@native(cuda.take, otherwise=embedding)
+def embedding_on_cuda(call, xp, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    if weight.ndim != 2:
+        return NotImplemented
+    return cuda.taken(xp, weight, indices, 0, _outside(len(weight)), True)
 
 
 @embedding.meta

@@ -18,8 +18,8 @@ from plugrad.extend import (
     reduction,
 )
 
+from . import _sums_on_cuda as cuda
 from ._checks import dtype_word
-from ._sums_on_cuda import summed
 
 _LONG = 1024  # slices along a dimension from which they are reduced in stages
 _BLOCKS = 256  # slices that one stage reduces
@@ -147,9 +147,9 @@ def summed_in_c(call, xp, input, dim, keepdim, scale, roots=False):
 
 
 @sum_.kernel("cuda")
-def sum_on_cuda(xp, input, dim=None, keepdim=False, *, dtype=None):
-    result = NotImplemented if dtype is not None else summed(xp, input, dim, keepdim)
-    return sum_.kernels["*"](xp, input, dim, keepdim, dtype=dtype) if result is NotImplemented else result
+@native(cuda.rows, otherwise=sum_)
+def sum_on_cuda(call, xp, input, dim=None, keepdim=False, *, dtype=None):
+    return NotImplemented if dtype is not None else cuda.summed(xp, input, dim, keepdim)
 
 
 multilinear(sum_, "input")
@@ -215,9 +215,10 @@ def mean_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
 
 
 @mean.kernel("cuda")
-def mean_on_cuda(xp, input, dim=None, keepdim=False, *, dtype=None):
-    result = NotImplemented if dtype is not None else summed(xp, input, dim, keepdim, count_of(input.shape, dim))
-    return mean.kernels["*"](xp, input, dim, keepdim, dtype=dtype) if result is NotImplemented else result
+@native(cuda.rows, otherwise=mean)
+def mean_on_cuda(call, xp, input, dim=None, keepdim=False, *, dtype=None):
+    count = count_of(input.shape, dim)
+    return NotImplemented if dtype is not None else cuda.summed(xp, input, dim, keepdim, count)
 
 
 multilinear(mean, "input")

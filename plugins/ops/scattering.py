@@ -95,12 +95,12 @@ def gather_in_c(call, xp, input, dim, index, *, sparse_grad=False):
 
 
 @gather.kernel("cuda")
-def gather_on_cuda(xp, input, dim, index, *, sparse_grad=False):
-    result = NotImplemented
-    if input.ndim and index.ndim == input.ndim:
-        dim = axes(dim, input.ndim)
-        result = cuda.taken(xp, input, index, dim, ix.range_error(input.shape[dim], dim=dim), False)
-    return gather.kernels["*"](xp, input, dim, index) if result is NotImplemented else result
+@native(cuda.take, otherwise=gather)
+def gather_on_cuda(call, xp, input, dim, index, *, sparse_grad=False):
+    if not input.ndim or index.ndim != input.ndim:
+        return NotImplemented
+    dim = axes(dim, input.ndim)
+    return cuda.taken(xp, input, index, dim, ix.range_error(input.shape[dim], dim=dim), False)
 
 
 @gather.meta
@@ -247,13 +247,13 @@ def scatter_add_in_c(call, xp, input, dim, index, src):
 
 
 @scatter_add.kernel("cuda")
-def scatter_add_on_cuda(xp, input, dim, index, src):
-    result = NotImplemented
-    if input.ndim and src.dtype == input.dtype and input.dtype.char in "fd":
-        dim = axes(dim, input.ndim)
-        error = ix.range_error(input.shape[dim], dim=dim)
-        result = cuda.added(xp, cuda.duplicate(xp, input), index, src, dim, error, False)
-    return scatter_add.kernels["*"](xp, input, dim, index, src) if result is NotImplemented else result
+@native(cuda.put_sums, otherwise=scatter_add)
+def scatter_add_on_cuda(call, xp, input, dim, index, src):
+    if not input.ndim or src.dtype != input.dtype or input.dtype.char not in "fd":
+        return NotImplemented
+    dim = axes(dim, input.ndim)
+    error = ix.range_error(input.shape[dim], dim=dim)
+    return cuda.added(xp, cuda.duplicate(xp, input), index, src, dim, error, False)
 
 
 @scatter_add.vjp("input")

@@ -56,12 +56,12 @@ def index_select_in_c(call, xp, input, dim, index):
 
 
 @index_select.kernel("cuda")
-def index_select_on_cuda(xp, input, dim, index):
-    result = NotImplemented
-    if input.ndim and index.ndim == 1:
-        dim = axes(dim, input.ndim)
-        result = cuda.taken(xp, input, index, dim, _outside(input.shape[dim], dim), True)
-    return index_select.kernels["*"](xp, input, dim, index) if result is NotImplemented else result
+@native(cuda.take, otherwise=index_select)
+def index_select_on_cuda(call, xp, input, dim, index):
+    if not input.ndim or index.ndim != 1:
+        return NotImplemented
+    dim = axes(dim, input.ndim)
+    return cuda.taken(xp, input, index, dim, _outside(input.shape[dim], dim), True)
 
 
 @index_select.meta
@@ -137,16 +137,14 @@ def index_add_in_c(call, xp, input, dim, index, source, *, alpha=1):
 
 
 @index_add.kernel("cuda")
-def index_add_on_cuda(xp, input, dim, index, source, *, alpha=1):
-    result = NotImplemented
-    if input.ndim and index.ndim == 1 and input.dtype.char in "fd" and input.size:
-        at = axes(dim, input.ndim)
-        checked_source("index_add", input, at, index, source)
-        error = ix.range_error(input.shape[at])
-        result = cuda.added(xp, cuda.duplicate(xp, input), index, source, at, error, True, alpha)
-    if result is NotImplemented:
-        return index_add.kernels["*"](xp, input, dim, index, source, alpha=alpha)
-    return result
+@native(cuda.put_sums, otherwise=index_add)
+def index_add_on_cuda(call, xp, input, dim, index, source, *, alpha=1):
+    if not input.ndim or index.ndim != 1 or input.dtype.char not in "fd" or not input.size:
+        return NotImplemented
+    dim = axes(dim, input.ndim)
+    checked_source("index_add", input, dim, index, source)
+    error = ix.range_error(input.shape[dim])
+    return cuda.added(xp, cuda.duplicate(xp, input), index, source, dim, error, True, alpha)
 
 
 @index_add.vjp("input")
