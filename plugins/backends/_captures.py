@@ -15,7 +15,7 @@ import numpy
 import plugrad
 from plugrad.extend import OpHook
 
-from ._captured_products import CapturedProducts
+from ._captured_library import CapturedLibrary
 
 REFUSED = range(900, 908)  # cudaErrorStreamCapture...
 BY_CUPY = "the current stream is capturing", "the stream was capturing", "calling cu"  # cuBLAS, cuSOLVER...
@@ -56,23 +56,22 @@ class Captures:
     def __init__(self, cupy):
         self.cupy, self.capture, self.pools = cupy, None, weakref.WeakSet()
         self.left = []  # memory of graphs that are gone, of which tensors may hold some
-        self.products, self.xp, self.hook = CapturedProducts(cupy), None, _Explaining(self)
+        self.library, self.xp, self.hook = CapturedLibrary(cupy), None, _Explaining(self)
 
     def usual(self, xp):
         """Take note of the array module that kernels get; meanwhile some of its functions are others."""
-        self.xp, own = xp, {name: getattr(xp, name) for name in ("array", "asarray", "concatenate", "matmul")}
-        matmul = self._apart(self._matmul, own["matmul"])
+        self.xp, own = xp, {name: getattr(xp, name) for name in ("array", "asarray", "concatenate")}
         self.usual_dot = self.cupy.ndarray.dot
         dot = self._apart(self._dot, self.usual_dot)
         self.methods = {
             "dot": lambda a, b, out=None: dot(a, b, out),
-            "__matmul__": lambda a, b: matmul(a, b),
+            "__matmul__": lambda a, b: xp.matmul(a, b),
             "__getitem__": self._apart(self._get, self.cupy.ndarray.__getitem__),
             "__setitem__": self._apart(self._set, self.cupy.ndarray.__setitem__),
         }
         self.items = self.cupy.ndarray.__getitem__, self.cupy.ndarray.__setitem__
         meanwhile = {name: self._apart(self._constant(own[name]), own[name]) for name in ("array", "asarray")}
-        meanwhile |= {"matmul": matmul, "concatenate": self._apart(self._concatenate, own["concatenate"])}
+        meanwhile["concatenate"] = self._apart(self._concatenate, own["concatenate"])
         self.functions = own, meanwhile
 
     def memories(self) -> list:
@@ -137,7 +136,7 @@ class Captures:
             )
         capture = Capture(pool, alive)
         capture.stream, capture.device = stream, cuda.runtime.getDevice()
-        self.products.ready()
+        self.library.ready()
         stream.begin_capture()  # relaxed: memory may be asked for meanwhile
         self.capture = capture
         try:
@@ -165,7 +164,7 @@ class Captures:
             delattr(self.cupy.ndarray, name)  # the base class has CuPy's own
         elsewhere = capture.stream.ptr != self.cupy.cuda.get_current_stream().ptr
         capture.regions.close()
-        self.products.leave()
+        self.library.leave()
         try:
             graph = capture.stream.end_capture()
         except self.cupy.cuda.runtime.CUDARuntimeError as error:
@@ -232,13 +231,10 @@ class Captures:
             out[(slice(None),) * axis + (slice(start, start := start + one.shape[axis]),)] = one
         return out
 
-    def _matmul(self, a, b, out=None):
-        return self.products.matmul(self.capture, a, b, out)
-
     def _dot(self, a, b, out=None):
         if not isinstance(b, self.cupy.ndarray) or b.ndim > 2:
             return self.usual_dot(a, b, out)
-        return self._matmul(a, b, out)
+        return self.xp.matmul(a, b, out)
 
     def refuse(self, what, why=HOW) -> None:
         """Raise RuntimeError if this thread captures."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import types
-from functools import partial
 
 from ._cublas import Products
 from ._functions import choosing, fill_where
-from ._products import products_in_place
 
 
 class ArrayModule(types.ModuleType):
@@ -90,7 +88,7 @@ def kernels_module(cupy, faults, captures):
     xp = ArrayModule(
         cupy, lib=lib, linalg=linalg, refuse_outside=faults.outside, refuse_where=faults.where,
         watched_fault=faults.watched, told_fault=faults.told, matmul=products.matmul, gemm=products.gemm,
-        products_in_place=partial(products_in_place, cupy, captures),
+        products_in_place=products.in_place,
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
         where=choosing(of_bfloat16(cupy.where)), fill_where=fill_where,
