@@ -25,6 +25,8 @@ class Backend:
     """The array module that kernels get: NumPy's functions on these arrays."""
     functions = None
     """What ops that are one function of `xp` call instead, by the same names; None for `xp`."""
+    many = None
+    """What takes lists of arrays: `norm(arrays)`, `clip(arrays, norm, most)`, `unscale(arrays, factor, found)`."""
     array_type: type
     """The class of its arrays; no other backend has the same."""
     symbolic = False

@@ -250,7 +250,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         kernel = "_t if _y.dtype is _t.np else _t.device.tensor_type(_y.dtype)"
         self.add(1, f"_r._type = {dict(lead='_t', bool='_bool_type[_t]').get(plan.result, kernel)}")
         if op.any_order:
-            self.add(1, "if not _y.flags.c_contiguous:\n    _r._type = _open_type(_r._type, _y, _op.any_order)")
+            self.add(1, f"if not _y.flags.c_contiguous:\n    _r._type = _open_type(_r._type, _y, {op.any_order!r})")
         if plan.view:
             rest = "".join(f"{name}, " for name in op.parameters[1:])
             first = op.parameters[0]

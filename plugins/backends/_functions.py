@@ -10,7 +10,6 @@ import pathlib
 
 from plugrad.extend import load_inline
 
-_FLOATING = ("float32", "float64", "float16", "bfloat16")
 _load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), like=0, per="pack")
 _UNARY = {
     "negative": "negative", "exp": "exponential", "log": "logarithm", "sqrt": "root", "square": "square",
@@ -18,21 +17,17 @@ _UNARY = {
 }  # fmt: skip
 _BINARY = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "true_divide": "divide"}
 _NUMBERS = int, float, bool
-_unary = {name: _load(name=name, arrays=1, types=_FLOATING) for name in {*_UNARY.values()}}
+_unary = {name: _load(name=name, arrays=1, types="floating") for name in {*_UNARY.values()}}
 
 
 def _forms(name) -> tuple:
     """Return the kernels of two arrays of one shape, of one that is repeated, and of an array and a number."""
-    part = _load(name=f"{name}_part", arrays=2, numbers=2, types=_FLOATING, sizes=False)
-    return _load(name=name, arrays=2, types=_FLOATING), part, _load(name=f"{name}_number", arrays=1, numbers=2)
+    part = _load(name=f"{name}_part", arrays=2, numbers=2, types="floating", sizes=False)
+    return _load(name=name, arrays=2, types="floating"), part, _load(name=f"{name}_number", arrays=1, numbers=2)
 
 
 _binary = {name: _forms(name) for name in {*_BINARY.values()}}
-
-
-_masked = functools.partial(
-    load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), per="element"
-)  # fmt: skip
+_masked = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), per="element")
 _choose_number = _masked(name="choose_number", arrays=2, numbers=2, masks=(1,), like=0)
 _choose = _masked(name="choose", arrays=3, masks=(2,), like=0)
 _fill = _masked(name="fill", arrays=2, numbers=1, masks=(1,))

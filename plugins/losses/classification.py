@@ -326,8 +326,7 @@ def cross_entropy_in_c(call, xp, input, target, weight, ignore_index, reduction,
     return result if done is None else done
 
 
-FLOATING = ("float32", "float64", "float16", "bfloat16")
-_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="rows", types=FLOATING)
+_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="rows", types="floating")
 _over_rows = _on_cuda(name="over_rows", arrays=3, numbers=1, wide=(0, 1))
 _count_rows = _on_cuda(name="count_rows", arrays=3, numbers=3, indices=(0,), wide=(2,))
 

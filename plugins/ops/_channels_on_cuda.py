@@ -8,9 +8,8 @@ import pathlib
 
 from plugrad.extend import is_half, load_inline
 
-FLOATING = ("float32", "float64", "float16", "bfloat16")
 _load = functools.partial(
-    load_inline, cuda=pathlib.Path(__file__).with_name("normalization_channels.cu"), types=FLOATING
+    load_inline, cuda=pathlib.Path(__file__).with_name("normalization_channels.cu"), types="floating"
 )  # fmt: skip
 _moments = _load(name="channel_moments", arrays=3, numbers=2, per="block", wide=(1, 2))
 _sums = _load(name="channel_sums", arrays=5, numbers=2, per="block", wide=(2, 3, 4))

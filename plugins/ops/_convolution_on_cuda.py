@@ -20,7 +20,7 @@ PLAN = numpy.dtype([
 ])  # fmt: skip
 _plainly = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_name("convolution.cu"), per="block",
-    types=("float32", "float64", "float16", "bfloat16"),
+    types="floating",
 )  # fmt: skip
 _load = functools.partial(_plainly, struct=PLAN.itemsize)
 FLOAT32 = numpy.dtype("float32")

@@ -18,7 +18,7 @@ PLAN = numpy.dtype([
 ])  # fmt: skip
 _load = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_name("pooling.cu"), per="block",
-    types=("float32", "float64", "float16", "bfloat16"), struct=PLAN.itemsize,
+    types="floating", struct=PLAN.itemsize,
 )  # fmt: skip
 most = _load(name="max_pool", arrays=2)
 most_with_places = _load(name="max_pool_places", arrays=3, indices=(2,))

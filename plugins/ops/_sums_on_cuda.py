@@ -10,7 +10,7 @@ from plugrad.extend import is_half, load_inline
 
 _load = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_name("sums.cu"), per="block", arrays=2, threads=1024,
-    types=("float32", "float64", "float16", "bfloat16"),
+    types="floating",
 )  # fmt: skip
 rows = _load(name="sum_rows", numbers=3)
 _parts_of_rows = _load(name="sum_parts_of_rows", numbers=3, wide=(1,))

@@ -28,7 +28,7 @@ SELU_SCALE = 1.0507009873554805
 
 _on_cuda = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="pack",
-    types=("float32", "float64", "float16", "bfloat16"),
+    types="floating",
 )  # fmt: skip
 
 

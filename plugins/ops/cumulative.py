@@ -66,7 +66,7 @@ def cumsum_native(call, xp, input, dim, *, dtype=None):
 
 _on_cuda = partial(
     load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), arrays=2,
-    types=("float32", "float64", "float16", "bfloat16"),
+    types="floating",
 )  # fmt: skip
 _columns = _on_cuda(name="running_columns", numbers=3, per="block")
 

@@ -102,7 +102,7 @@ def _rows(shape):
 
 _spread = load_inline(
     cuda=pathlib.Path(__file__).with_suffix(".cu"), name="spread", arrays=2, numbers=1, per="block",
-    types=("float32", "float64", "float16", "bfloat16"),
+    types="floating",
 )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=Non
 
 
 _on_cuda = partial(
-    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="rows", types=channels.FLOATING
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="rows", types="floating"
 )  # fmt: skip
 
 

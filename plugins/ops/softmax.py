@@ -25,7 +25,7 @@ from ._draws import exponential_array
 
 _on_cuda = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="rows",
-    types=("float32", "float64", "float16", "bfloat16"),
+    types="floating",
 )  # fmt: skip
 
 

@@ -101,9 +101,7 @@ def adam_in_c(call, xp, p, g, state, group):
     return call(p, g, state["exp_avg"], state["exp_avg_sq"], *_numbers(state, group))
 
 
-_in_cuda = functools.partial(
-    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), types=("float32", "float64", "float16", "bfloat16")
-)
+_in_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), types="floating")
 _told_on_device = _in_cuda(name="adam_told", arrays=8, numbers=5, per="list", sizes=False, indices=(5, 6, 7))
 
 

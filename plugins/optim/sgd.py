@@ -101,7 +101,7 @@ def _shares(state, group):
 
 _on_cuda = load_inline(
     cuda=pathlib.Path(__file__).with_suffix(".cu"), name="sgd", arrays=3, numbers=7, per="list",
-    types=("float32", "float64", "float16", "bfloat16"),
+    types="floating",
 )  # fmt: skip
 
 

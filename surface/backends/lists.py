@@ -16,7 +16,7 @@ def many_of(tensors):
     So it is for tensors of different types, views, classes of others, and where somebody watches calls.
     """
     first = tensors[0]._type
-    many = getattr(first.backend, "many", None)
+    many = first.backend.many
     if many is None or special or plugrad.is_grad_enabled() or first is not first.device.tensor_type(first.np):
         return None
     plain = [type(t) in _PLAIN and t._type is first and t._view is None for t in tensors]

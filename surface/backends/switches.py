@@ -108,7 +108,8 @@ class Cudnn(Switches):
             module = importlib.import_module("cudnn")
             return module, f"cuDNN {module.backend_version_string()} by its frontend {module.__version__}"
         except (ImportError, OSError, AttributeError, RuntimeError) as error:
-            return None, f"it can't be used ({error}); `pip install 'plugrad[cudnn]'` brings it"
+            how = "`pip install 'plugrad[cudnn]'`, or [cudnn13] for CUDA 13, brings it"
+            return None, f"it can't be used ({error}); {how}"
 
     def is_available(self) -> bool:
         """Whether cuDNN can be used."""

@@ -29,6 +29,7 @@ TYPES = {
     "float32": "float", "float64": "double", "int32": "int", "int64": "long long", "uint8": "unsigned char",
     "bool": "bool", "float16": "pg_half", "bfloat16": "pg_bfloat16",
 }  # fmt: skip
+FLOATING = ("float32", "float64", "float16", "bfloat16")
 NAMES = ("launched", "checked")
 PER = ("element", "pack", "row", "rows", "block", "list")
 TOGETHER, MANY = 8, 1024  # short rows for a block of per="rows", where there are so many
@@ -45,6 +46,7 @@ class CudaFunction:
     ):
         if per not in PER:
             raise ValueError(f"load_inline(): per is {', '.join(map(repr, PER[:-1]))} or {PER[-1]!r}, not {per!r}")
+        types = FLOATING if types == "floating" else types
         if unknown := {*types} - {*TYPES}:
             raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, not {unknown}")
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)

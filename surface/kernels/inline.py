@@ -28,7 +28,7 @@ def load_inline(
     sizes: bool = True,
     threads: int = THREADS,
     struct: int = 0,
-    types: tuple = ("float32", "float64"),
+    types: tuple | str = ("float32", "float64"),
 ):
     """Compile a kernel in C or CUDA C++; return a function of arrays and numbers.
 
@@ -58,7 +58,8 @@ def load_inline(
         struct: of CUDA: how many bytes, a multiple of 8, calls give as `bytes` between arrays and numbers: the kernel
             gets them by value, as a struct.
         types: of CUDA: the types that T may be; float16, bfloat16, int32, int64, uint8 and bool, too, where the kernel
-            is for them. Half precision is `pg_half` and `pg_bfloat16` there, which convert to float and from it.
+            is for them; "floating" for the four of floats. Half precision is `pg_half` and `pg_bfloat16` there, which
+            convert to float and from it.
 
     The library is kept in PLUGRAD_CACHE, or the user's cache folder, by source, options, compiler and processor.
     Raises CompilationError, with the lines of `c`, where it can't be compiled, there is no compiler, or
