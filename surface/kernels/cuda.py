@@ -46,9 +46,10 @@ class CudaFunction:
     ):
         if per not in PER:
             raise ValueError(f"load_inline(): per is {', '.join(map(repr, PER[:-1]))} or {PER[-1]!r}, not {per!r}")
-        types = FLOATING if types == "floating" else types
+        types = FLOATING if types == "floating" else (types,) if isinstance(types, str) else types
         if unknown := {*types} - {*TYPES}:
-            raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, not {unknown}")
+            wrong = ", ".join(map(repr, sorted(unknown)))
+            raise ValueError(f"load_inline(): types are among {', '.join(TYPES)}, or 'floating', not {wrong}")
         self.source, self.__name__, self.flags, self.per, self.types = source, name, flags, per, frozenset(types)
         self.arrays, self.numbers, self.like, self.indices = arrays, numbers, like, frozenset(indices)
         self.wide, self.masks, self.threads, self.struct = frozenset(wide), frozenset(masks), threads, struct

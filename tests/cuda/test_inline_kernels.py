@@ -127,3 +127,12 @@ def test_a_struct_by_value(cupy):
         assert x.tolist() == [100.25 + start + n for n in range(4)]
     for wrong in ((0.25,), (1.0, 0.25), (b"short", 0.25)):
         assert function(x, *wrong) is NotImplemented
+
+
+def test_types_by_name():
+    from plugrad.extend import load_inline
+
+    assert load_inline(cuda="", name="k", arrays=1, types="floating").types >= {"float32", "bfloat16"}
+    assert load_inline(cuda="", name="k", arrays=1, types="int64").types == {"int64"}
+    with pytest.raises(ValueError, match="or 'floating', not 'floats'"):
+        load_inline(cuda="", name="k", arrays=1, types="floats")
