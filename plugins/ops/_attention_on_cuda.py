@@ -37,6 +37,7 @@ weights_of, slopes_of = _load(name="attention_weights"), _load(name="attention_s
 LARGE = {4: 3e9, 2: 1.5e9}  # operations, by bytes of an element, for which products by cuBLAS are faster
 WORKSPACE = 256 << 20  # bytes of matrices of weights that are laid out for these
 
+
 def _four(array):
     """Return an array as (batch, heads, rows, elements), whose rows are contiguous; None where no view is."""
     if array.ndim > 4 or array.shape[-1] > 1 and array.strides[-1] != array.itemsize:

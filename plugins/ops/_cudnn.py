@@ -128,7 +128,7 @@ def _run(xp, key, inputs, outputs, make, exact):
                 functools.partial(make, module, [_described(array) for array in outputs]), exact, chosen.deterministic,
                 chosen.benchmark,
             )  # fmt: skip
-            if chosen.benchmark:
+            if chosen.benchmark and not xp.cuda.get_current_stream().is_capturing():  # where nothing can be timed
                 graph.choose(xp, module, handle, arrays, chosen.benchmark_limit)
         except (module.cudnnGraphNotSupportedError, RuntimeError, ValueError):
             graph = False

@@ -310,9 +310,9 @@ def attend_grad_on_cuda(call, xp, g, query, key, value, mask, y0, y1, is_causal,
     return _attention_on_cuda.attend_grad(xp, g[0], query, key, value, mask, y0, y1, is_causal, scale, needs)
 
 
-def _on_cuda(query, key, value, mask, dropout_p, enable_gqa):
-    """Whether the kernel for CUDA may compute attention, which wants one batch of heads and no gradient of the mask."""
-    if query.device.type != "cuda" or dropout_p or not 2 <= query.ndim == key.ndim == value.ndim <= 4:
+def _at_once(query, key, value, mask, dropout_p, enable_gqa):
+    """Whether a kernel of the device may compute attention, which wants one batch of heads, no gradient of the mask."""
+    if query.device.type not in attend.kernels or dropout_p or not 2 <= query.ndim == key.ndim == value.ndim <= 4:
         return False
     if not query.dtype.is_floating_point or query.dtype.itemsize == 8 or query.shape[-1] != key.shape[-1]:
         return False
@@ -361,7 +361,7 @@ def scaled_dot_product_attention(
         )
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
-    if _on_cuda(query, key, value, attn_mask, dropout_p, enable_gqa):
+    if _at_once(query, key, value, attn_mask, dropout_p, enable_gqa):
         if attn_mask is not None and attn_mask.dtype.is_floating_point:
             attn_mask = attn_mask.to(query.dtype)
         return F.attend(query, key, value, attn_mask, is_causal, scale)[0]

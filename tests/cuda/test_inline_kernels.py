@@ -130,8 +130,6 @@ def test_a_struct_by_value(cupy):
 
 
 def test_types_by_name():
-    from plugrad.extend import load_inline
-
     assert load_inline(cuda="", name="k", arrays=1, types="floating").types >= {"float32", "bfloat16"}
     assert load_inline(cuda="", name="k", arrays=1, types="int64").types == {"int64"}
     with pytest.raises(ValueError, match="or 'floating', not 'floats'"):
