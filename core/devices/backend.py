@@ -31,6 +31,8 @@ class Backend:
     """The class of its arrays; no other backend has the same."""
     symbolic = False
     """Whether its arrays have no data, so that shape rules run in place of kernels."""
+    stands_for: str | None = None
+    """The type of the devices whose kernels run later, where its arrays note a program; None for its own."""
     numbered = True
     """Whether there may be several devices of this type: its name alone then means `current_device()`."""
     on = None

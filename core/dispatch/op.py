@@ -411,6 +411,10 @@ class Op:
         """Return the kernel that runs on a backend."""
         return self.kernels.get(backend) or self.kernels["*"]
 
+    def has_kernel(self, backend: str) -> bool:
+        """Whether there is a kernel for a backend, and not only the one for all."""
+        return (registry.backends[backend].stands_for or backend) in self.kernels
+
     def raw(self, ops):
         """Return the op on raw arrays, as formulas call it."""
         kernel = self.kernel_for(ops._name)

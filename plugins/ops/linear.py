@@ -312,7 +312,7 @@ def attend_grad_on_cuda(call, xp, g, query, key, value, mask, y0, y1, is_causal,
 
 def _at_once(query, key, value, mask, dropout_p, enable_gqa):
     """Whether a kernel of the device may compute attention, which wants one batch of heads, no gradient of the mask."""
-    if query.device.type not in attend.kernels or dropout_p or not 2 <= query.ndim == key.ndim == value.ndim <= 4:
+    if not attend.has_kernel(query.device.type) or dropout_p or not 2 <= query.ndim == key.ndim == value.ndim <= 4:
         return False
     if not query.dtype.is_floating_point or query.dtype.itemsize == 8 or query.shape[-1] != key.shape[-1]:
         return False

@@ -402,6 +402,7 @@ class Capturing(Backend):
 
     name = "capture"
     array_type = Array
+    stands_for = "cpu"
     numbered = False
 
     def __init__(self, current):

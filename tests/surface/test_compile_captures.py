@@ -335,3 +335,28 @@ def test_several_threads_call_functions_of_arrays():
     threads = [threading.Thread(target=run, args=pair) for pair in zip(xs, expected)]
     [thread.start() for thread in threads], [thread.join() for thread in threads]
     assert not wrong
+
+
+@pytest.mark.parametrize("mask", [None, torch.triu(torch.full((5, 5), float("-inf")), diagonal=1)])
+@pytest.mark.parametrize("brought", [False, True])
+def test_attention_is_by_the_same_op_as_uncaptured(mask, brought, monkeypatch):
+    """Whether there is a kernel for all of it at once is asked of the device that the program runs on."""
+    op = next(op for op in registry.ops.values() if op.name == "attend")
+    if brought:
+        monkeypatch.setitem(op.kernels, "cpu", lambda xp, *args: op.kernels["*"](xp, *args))
+        monkeypatch.delitem(op.kernels, "capture", raising=False)  # noted as a whole from here on
+        op.changed()
+    query = torch.randn(2, 2, 5, 4, requires_grad=True)
+
+    def attention(query):
+        return F.scaled_dot_product_attention(query, query, query, mask)
+
+    call = compiled(attention)
+    for _ in range(2):
+        ones, others = attention(query), call(query)
+        assert ("Flash" in ones.grad_fn.name()) is brought
+        assert torch.equal(ones, others)
+        agree(*(torch.autograd.grad(y.square().sum(), query)[0] for y in (others, ones)), "gradient")
+    assert ("attend" in explain(call)) is brought
+    monkeypatch.undo()
+    op.changed()
