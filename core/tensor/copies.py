@@ -101,18 +101,13 @@ def _deepcopy(self, memo):
         inference.mark(copied)
     if self.grad is not None:
         copied._grad = self.grad.__deepcopy__(memo)
-    attributes = attributes_of(self)
-    if attributes:
-        copied.__dict__.update(deepcopy(attributes, memo))
+    copied.__dict__.update(deepcopy(attributes_of(self), memo))
     return copied
 
 
 def _rebuild(cls, array, place, requires_grad, extra):
     home = _device(place)
-    if isinstance(array, tuple):
-        data = home.backend.xp.empty(*array)
-    else:
-        data = home.put(array)
+    data = home.backend.xp.empty(*array) if isinstance(array, tuple) else home.put(array)
     tensor = subclass_of(cls or Tensor, make(data, home.tensor_type(data.dtype)))
     tensor._edge = LEAF if requires_grad else None
     tensor.__dict__.update(extra)
