@@ -19,6 +19,7 @@ _OTHERS = {
 # Python's operators, by the name of their method.
 OPERATORS = {f"__{operator}__": name for operator, name in {**_BINARY, **_OTHERS}.items()}
 REFLECTED = {f"__r{operator}__": name for operator, name in _BINARY.items()}
+SIGNS = {name: operator for operator, name in _BINARY.items() if name != "div"}  # PyTorch's methods are `__rdiv__`, too
 ASSIGNMENTS = {f"__i{operator}__": name for operator, name in _BINARY.items() if operator != "matmul"}
 ASSIGNMENTS["__setitem__"] = "setitem"
 

@@ -18,6 +18,7 @@ from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import Tensor
 
 _REFLECTED = {name: dunder for dunder, name in REFLECTED.items()}
+_EITHER_WAY = ("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor")  # 2 + x is add(x, 2) to whoever takes it over
 
 _FLOATS = (dtypes.float32.numpy, dtypes.float64.numpy)  # what kernels of the fast path take
 _OF_OTHER_DTYPE = ("bool", "index", "bits")  # than the operand's, whatever that is
@@ -203,8 +204,8 @@ class Binary(Elementwise):
                 )
 
     def reflected_operator(self, values):
-        dunder = _REFLECTED.get(self.name)
-        return getattr(Tensor, dunder) if dunder and isinstance(values[0], (int, float, complex)) else None
+        dunder = isinstance(values[0], (int, float, complex)) and _REFLECTED.get(self.name)
+        return (self.function if self.name in _EITHER_WAY else getattr(Tensor, dunder)) if dunder else None
 
 
 class Reduction(Op):

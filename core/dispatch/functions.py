@@ -9,6 +9,7 @@ from plugrad.dispatch.emitter import NodeMakers, Writer
 from plugrad.dispatch.formulas import of_composites
 from plugrad.dispatch.support import globals_of
 from plugrad.graph import modes
+from plugrad.needs import OPERATORS
 
 
 def function(op):
@@ -39,8 +40,7 @@ class _Public:
 def _call(op, plan):
     """Return the source of a function that follows a plan on arrays, and the globals that are its own."""
     writer = Writer(plan)
-    text = writer.call()
-    nodes = {f"node{mask}": cls for mask, cls in writer.nodes.items()}
+    text, nodes = writer.call(), {f"node{mask}": cls for mask, cls in writer.nodes.items()}
     kernels = op.fast if plan.direct is None else type(op.fast)(op, plan)  # of its own: it may take integers
     return text, {"kernels": kernels, "makers": NodeMakers(plan), **nodes}
 
@@ -53,11 +53,12 @@ def _public(op, text: str, more: dict):
     public = next((name for name in op.names if not name.startswith("Tensor.")), None)
     if op.module.startswith("plugrad.") and public is not None:
         # Where it is public, not where it was declared: so it reads well in help(), and can be pickled.
-        home, _, public_function.__name__ = f"plugrad.{public}".rpartition(".")
-        public_function.__module__ = home
+        public_function.__module__, _, public_function.__name__ = f"plugrad.{public}".rpartition(".")
         public_function.__qualname__ = "Tensor." * (op.called is not op) + public_function.__name__
     else:  # its module holds the record under the kernel's name: so pickle finds the function
         public_function.__qualname__ = f"{op.kernels['*'].__name__}.function"
+        dunder = f"__{op.name}__"
+        public_function.__name__ = dunder if dunder in OPERATORS else (*op.names, op.name)[0].removeprefix("Tensor.")
     public_function.__op__ = op.record
     return public_function
 

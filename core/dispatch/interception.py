@@ -210,9 +210,9 @@ class OpCall:
     __slots__ = ("op", "name", "args", "kwargs", "depth", "result")
 
     def __init__(self, op, func, args, kwargs, depth):
-        reflected = len(args) == 2 and func is op.reflected_operator(args[::-1])  # `1 - x` is sub(1, x) here
+        reflected = func.__name__[:3] == "__r" and func is op.reflected_operator(args[::-1])  # of sub(1, x)
         self.op, self.args, self.kwargs, self.depth = op, args[::-1] if reflected else args, kwargs, depth
-        self.name = func.__name__ if hasattr(func, "__op__") or func.__name__[:2] != "__" else op.name
+        self.name = func.__name__ if func.__name__[:2] != "__" else op.name
         self.result = None
 
 

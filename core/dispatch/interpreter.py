@@ -12,7 +12,7 @@ from plugrad.devices import dtypes
 from plugrad.devices.device import backends_room, device
 from plugrad.dispatch import interception
 from plugrad.dispatch.formulas import PLAIN
-from plugrad.graph import modes
+from plugrad.graph import modes, rare
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import OutputSlot
 from plugrad.graph.saved import annotate
@@ -36,7 +36,7 @@ def apply(op, values: tuple, out=None, inside=False):
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
     check(op, values)
     try:
-        raw, ttype, requires, rare = unwrap(op, values)
+        raw, ttype, requires, special = unwrap(op, values)
     except RuntimeError:  # of two devices, maybe
         if op.gathers and (moved := backends_room().gathered(op, values)):
             return apply(op, moved, out, True)
@@ -51,7 +51,7 @@ def apply(op, values: tuple, out=None, inside=False):
         wrapped_result = finish_many(op, values, raw, ttype, result, result_dtype)
     else:
         wrapped_result = finish(op, values, raw, ttype, result, result_dtype, requires)
-    if rare or mode.inference:
+    if special or mode.inference:
         inference.settle(op, values, wrapped_result)
     return wrapped_result if out is None else write_out(op, wrapped_result, out, values=values)
 
@@ -72,7 +72,7 @@ def check(op, values) -> None:
 def unwrap(op, values):
     """Return the arguments as kernels get them, the type of the call, and whether any requires grad or is rare."""
     raw = list(values)
-    ttype, requires, rare = None, False, False
+    ttype, requires, special = None, False, False
     for i, value in enumerate(values):
         cls = type(value)
         if cls in PLAIN:
@@ -87,7 +87,7 @@ def unwrap(op, values):
             if here.plain is not here and not (here.is_open and op.keeps_order):
                 if here.is_open:
                     raw[i] = lay_out(value)._data
-                here, rare = here.plain, rare or not here.is_open
+                here, special = here.plain, special or not here.is_open
             if ttype is None or here.is_open and here.plain is ttype:
                 ttype = here
             elif here is not ttype and here.device is not ttype.device:
@@ -100,7 +100,7 @@ def unwrap(op, values):
             raw[i] = _unwrap_plain(op, i, value)
     if ttype is None:
         ttype = _no_tensor(op, values)
-    return raw, ttype, requires, rare
+    return raw, ttype, requires, special
 
 
 def _overriding(values) -> bool:
@@ -371,11 +371,7 @@ def operate(op, values):
         if not isinstance(operand, (Tensor, int, float, complex)):
             if not isinstance(operand, OPERANDS) or operand.dtype.kind in "OUSMm":
                 return NotImplemented  # Python then asks the other operand
-            operands[i] = operand.item() if isinstance(operand, numpy.generic) else operand
-            if operand is operands[i]:  # the types of tensor and array are promoted as NumPy does, as in PyTorch
-                other = operands[1 - i]
-                joint = numpy.result_type(operand, other._type.np) if other._type.np.kind != "V" else operand.dtype
-                if op.promote == "float":  # integers are divided in float64, say
-                    joint = numpy.divide.resolve_dtypes((joint, joint, None))[-1]
-                operands[i], operands[1 - i] = from_raw(operand.astype(joint)), other.to(dtypes.from_numpy(joint))
+            if not isinstance(operand, numpy.generic):
+                return apply(op, rare.beside_array(op, operands, i))
+            operands[i] = operand.item()
     return apply(op, tuple(operands))

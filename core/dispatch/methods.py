@@ -39,20 +39,18 @@ def install_inplace(name: str) -> None:
 
 def install_operators(only: str | None = None) -> None:
     """Put Python's operators into the class, all or those of one op."""
-    for dunder, name in OPERATORS.items():
-        _install_operator(dunder, name, only, lambda name: registry.operator_op(name).operator(False))
-    for dunder, name in REFLECTED.items():
-        _install_operator(dunder, name, only, lambda name: registry.operator_op(name).operator(True))
-    for dunder, name in ASSIGNMENTS.items():
-        _install_operator(dunder, name, only, lambda name: functions.in_place(registry.operator_op(name), True))
+    for dunder, name in (*OPERATORS.items(), *REFLECTED.items(), *ASSIGNMENTS.items()):
+        if only in (None, name):
+            _install_operator(dunder, name)
 
 
-def _install_operator(dunder, name, only, find):
-    if only not in (None, name):
-        return
+def _install_operator(dunder, name):
+    def find():
+        op = registry.operator_op(name)
+        return functions.in_place(op, True) if dunder in ASSIGNMENTS else op.operator(dunder in REFLECTED)
 
     def first_call(self, *args):
-        function = kept(partial(find, name), partial(setattr, Tensor, dunder))
+        function = kept(find, partial(setattr, Tensor, dunder))
         return function(self, *args)
 
     setattr(Tensor, dunder, first_call)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy
 
 from plugrad.devices.dtypes import is_integral
+from plugrad.needs import SIGNS
 
 ROLES = {
     "lead": "a tensor: its type is that of the call",
@@ -121,8 +122,9 @@ class CallPlan:
             arguments = [second._replace(role="lead"), first]
         arguments[1] = arguments[1]._replace(role="operand" if op.broadcasts else "input")
         rest = {name: op.defaults[name] for name in op.parameters[2:]}
+        name = f"__{'r' if reflected else ''}{SIGNS.get(op.name, op.name)}__"
         return self._variation(
-            name=f"__{'r' if reflected else ''}{op.name}__", arguments=tuple(arguments), constants=rest, out=False,
+            name=name, arguments=tuple(arguments), constants=rest, out=False,
             direct=array_function(op, 2), is_operator=True,
         )  # fmt: skip
 

@@ -125,10 +125,10 @@ def atan2_vjp_input(F, g, input, other):
 
 
 def _share(F, part, input, other):
-    """`part` over the squared distance from the origin, without overflow; zero at the origin."""
-    distance = F.hypot(input, other)
-    distance = F.where(distance == 0, 1.0, distance)
-    return part / distance / distance
+    """`part` over the squared distance from the origin, without overflow; zero at the origin, as its own slopes are."""
+    nowhere = (input == 0) & (other == 0)
+    distance = F.hypot(F.where(nowhere, 1.0, input), other)
+    return F.where(nowhere, 0.0, part / distance / distance)
 
 
 @atan2.vjp("other")

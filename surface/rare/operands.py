@@ -39,6 +39,17 @@ def _rounded(value, kind):
         return float(kind(value))
 
 
+def beside_array(op, operands, place) -> tuple:
+    """Return operands of which one of two is an array: both as tensors of the type that NumPy promotes theirs to."""
+    array, other = operands[place], operands[1 - place]
+    joint = numpy.result_type(array, other.dtype.numpy) if other.dtype.numpy.kind != "V" else array.dtype
+    if op.promote == "float":  # integers are divided in float64, say
+        joint = numpy.divide.resolve_dtypes((joint, joint, None))[-1]
+    tensor = Tensor._from_raw(array.astype(joint))
+    both = (tensor, other.to(tensor.dtype))
+    return (*(both[::-1] if place else both), *operands[2:])
+
+
 def check_outs(op, result, out) -> None:
     """Raise what PyTorch raises if a tuple given as `out=` does not suit the results: their number, and indices."""
     if len(out) != len(result):
