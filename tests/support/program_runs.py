@@ -270,12 +270,12 @@ def compare_logs(position, expected: Run, actual: Run, tolerance) -> Difference 
     return None
 
 
-def difference(program, oracle, subject, watch=True, within=None, instead=None) -> Difference | None:
+def difference(program, oracle, subject, watch=True, within=None, instead=None, between=None) -> Difference | None:
     """Return the first difference between a program's runs on two libraries; None if there is none.
 
     With `watch` the variables are compared after every statement, else at the end only: to look at a tensor brings its
     history up to date, which may hide what is wrong. `within` is a context in which the oracle runs, `instead` another
-    program of as many statements that it runs.
+    program of as many statements that it runs, `between` what is done with both runs after each statement.
     """
     tolerance, raised, named = 0.0, False, True
     with warnings.catch_warnings(), Run(oracle) as expected, Run(subject) as actual:
@@ -296,6 +296,8 @@ def difference(program, oracle, subject, watch=True, within=None, instead=None) 
                 if found is not None:
                     found.raised = raised
                     return found
+            if between is not None:
+                between(expected, actual)
         end = len(program)
         found = compare_tensors(end, expected, actual, tolerance, named)
         found = found or compare_logs(end, expected, actual, tolerance)
