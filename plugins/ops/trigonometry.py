@@ -184,7 +184,7 @@ def sinc_vjp(F, g, input):
     return g * (conj(F, F.where(near, x * series + 0.0, far)) * math.pi)
 
 
-@unary(complex=False)
+@unary(complex=False, node="Deg2RadBackward0")
 def deg2rad(xp, input):
     """Degrees converted to radians.
 
@@ -200,7 +200,7 @@ def deg2rad_vjp(F, g):
     return g * (math.pi / 180)
 
 
-@unary(complex=False)
+@unary(complex=False, node="Rad2DegBackward0")
 def rad2deg(xp, input):
     """Radians converted to degrees.
 
