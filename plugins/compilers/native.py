@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -14,6 +15,7 @@ from plugrad.plugins.compilers import _native_text as text
 from plugrad.plugins.compilers._native_calls import CALLS, is_dense
 from plugrad.plugins.compilers._native_forms import IN_PLACE, elements
 from plugrad.plugins.compilers._native_groups import Group, grouped
+from plugrad.plugins.compilers._native_lifetimes import released
 from plugrad.plugins.compilers._native_recompute import lighten
 from plugrad.plugins.compilers.straight_line import MOVING, Bound, Line
 
@@ -59,10 +61,11 @@ class Native(Line):
     def __init__(self, graph):
         self.tapes, self.origins, self.lists = [], {}, None
         _rewrite(graph, self)
+        self.shares = graph.shares
         super().__init__(graph)
         texts = dict.fromkeys(one.source.replace("NAME", "loop") for one in self.groups)
         self.source += "".join(f"\n/* C */\n{one}" for one in texts)
-        self.groups = self.origins = None  # as long as the program lives they would
+        self.groups = self.origins = self.shares = self.released = None  # as long as the program lives they would
 
     def __call__(self, memory):
         return OnTapes(self, memory)
@@ -72,13 +75,17 @@ class Native(Line):
         return False
 
     def part(self, graph, part):
-        """Add the lines of a part: runs of calls in C become a tape each."""
+        """Add the lines of a part: runs of calls in C become a tape each, which ends where memory comes and goes."""
         run: list = []
+        self.born.update([buffer for buffer in self.released if buffer in self.whole])  # in the part before
+        self.last.update({buffer: last for buffer, (_, last) in self.released.items()})
+        ends = {end for first, last in self.released.values() for end in (first - 1, last)}
         for index in part:
             step = graph.steps[index]
+            self._make_ready(step)
             if step.kind == "native":
                 run.append(step)
-                if index + 1 in part and graph.steps[index + 1].kind == "native":
+                if index + 1 in part and graph.steps[index + 1].kind == "native" and index not in ends:
                     continue
                 self.tape(run)
                 run = []
@@ -90,9 +97,6 @@ class Native(Line):
         """Add the line that carries out calls in C."""
         number, slots, moving, calls, again = len(self.tapes), {}, {}, [], []
         for step in run:
-            for value in step.values():
-                if value.buffer.kind == "fresh" and value.buffer not in self.born:
-                    self._make(value.buffer)
             arrays = [one for one in (*step.args, *step.results) if isinstance(one, Value)]
             for value in arrays:
                 slots.setdefault(value.buffer, len(slots))
@@ -125,12 +129,25 @@ class Native(Line):
                 self.lists.append((_Row(sizes, "int64"), _Row(offsets, "int64"), _Row(numbers, float)))
         return self.lists
 
+    def _make_ready(self, step):
+        """Add the lines that make arrays for what a step writes in C, or reads that a loop made in another's memory."""
+        written = step.values() if step.kind == "native" else ()
+        for value in (*written, *[one for one in step.reads() if one.buffer in self.released]):
+            if value.buffer.kind == "fresh" and value.buffer not in self.born:
+                self._make(value.buffer)
+
     def _make(self, buffer):
         """Add the line that makes an array for a buffer that is new at each call."""
         whole = buffer.itself
         name = self.array(whole, True)
-        self.objects.setdefault("empty", np.empty)
-        self.lines.append(f"{name} = empty({self.word(whole.shape)}, {self.word(whole.dtype)})")
+        shape, dtype, owner = self.word(whole.shape), self.word(whole.dtype), self.shares.get(buffer)
+        if owner is None:
+            self.objects.setdefault("empty", np.empty)
+            self.lines.append(f"{name} = empty({shape}, {dtype})")
+        else:
+            if owner not in self.born:
+                self._make(owner)
+            self.lines.append(f"{name} = ndarray({shape}, {dtype}, {self.whole[owner]})")
         self.born.add(buffer)
 
     def _stored(self, step) -> list:
@@ -188,6 +205,10 @@ class OnTapes(Bound):
         super().resize(size)
         for number, lists in enumerate(self.line.numbers()):
             kernels.module().resize_tape(self.space[f"tape{number}"], *[one.at(size) for one in lists])
+
+    def retained(self):
+        """Return a function that brings back what a part lets go of."""
+        return functools.partial(self.space.update, {name: self.space[name] for name in self.line.moving})
 
     def again(self, tape, done):
         """Do the step over whose call in C served not; return how many calls of the tape are done with then."""
@@ -268,6 +289,7 @@ def _place(graph, line) -> None:
             buffer.kind = "fresh" if handed_out else "temporary"
     known = set(graph.buffers)
     graph.buffers = [*graph.buffers, *[buffer for buffer in first if buffer not in known]]
+    line.released = released(graph)
 
 
 def _expanded(steps, number):

@@ -216,7 +216,7 @@ class Graph:
         `size` is that for which it is, where sizes vary.
         """
         spans = self.uses()
-        shares = {buffer: self._owner(buffer) for buffer in self.shares if buffer in spans}
+        shares = {buffer: self.owner(buffer) for buffer in self.shares if buffer in spans}
         for buffer, owner in shares.items():
             first, last = spans.pop(buffer)
             known = spans.get(owner, (first, last))
@@ -235,10 +235,11 @@ class Graph:
             placed.append((start, end, first, last))
             placed.sort()
             total = max(total, end)
-        places.update({buffer: places[owner] for buffer, owner in shares.items()})
+        places.update({buffer: places[owner] for buffer, owner in shares.items() if owner in places})
         return places, total
 
-    def _owner(self, buffer) -> Buffer:
+    def owner(self, buffer) -> Buffer:
+        """Return the buffer whose memory one has."""
         while buffer in self.shares:
             buffer = self.shares[buffer]
         return buffer

@@ -334,6 +334,17 @@ class _Instance:
         self.size, self.arrays = size, {}
         self.code.resize(size)
 
+    def retained(self):
+        """Return a function that makes memory what it is now, after a part of the program that is to run again."""
+        arena, more = self.arena.copy(), getattr(self.code, "retained", lambda: None)()
+
+        def put_back():
+            self.arena[...] = arena
+            if more is not None:
+                more()
+
+        return put_back
+
     def take(self, value, array) -> None:
         """Let the program have an array for an argument."""
         buffer = value.buffer

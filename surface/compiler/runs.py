@@ -254,10 +254,10 @@ class CompiledFunctionBackward(Node):
         grads = g.grads if isinstance(g, Outputs) else {0: g}
         if F._recorded:
             return self._again(grads)
-        before = instance.arena.copy() if retain else None
+        put_back = instance.retained() if retain else None
         gradients = program.back(instance, grads)
         if retain:
-            instance.arena[...] = before
+            put_back()
         else:
             self.saved = self.work = None
             program.lent = [pair for pair in program.lent if pair[1] is not instance]

@@ -15,7 +15,7 @@ import pytest
 import plugrad as torch
 from plugrad import kernels, nn
 from plugrad.kernels import building
-from plugrad.plugins.compilers import _native_recompute
+from plugrad.plugins.compilers import _native_lifetimes, _native_recompute
 from support import random_trained_programs
 from support.compiled_programs import Convolutional, agree, loss_of, state_of
 from support.random_array_programs import program_of
@@ -243,9 +243,14 @@ def test_cheap_functions_are_computed_again_for_the_walk_backward(monkeypatch, w
 
 @needs_c
 @pytest.mark.parametrize("seed", range(8))
-def test_random_trained_programs_agree_however_much_is_computed_again(monkeypatch, seed):
-    for name, most in {"SMALL": 0, "SHARE": 100.0, "GAIN": 2.0}.items():
-        monkeypatch.setattr(_native_recompute, name, most)
+@pytest.mark.parametrize(
+    "module, settings",
+    [(_native_recompute, {"SMALL": 0, "SHARE": 100.0, "GAIN": 2.0}),
+     (_native_lifetimes, {"LARGE": 1, "TRIES": 999, "GAIN": 99.0})],
+)  # fmt: skip
+def test_random_trained_programs_agree_whatever_is_kept_and_planned(monkeypatch, module, settings, seed):
+    for name, most in settings.items():
+        monkeypatch.setattr(module, name, most)
     run = random_trained_programs.program_of(seed)
     torch.manual_seed(seed)
     call, inputs = compiled(run), [torch.randn(12, 12, requires_grad=True) for _ in "xw"]
@@ -254,9 +259,32 @@ def test_random_trained_programs_agree_however_much_is_computed_again(monkeypatc
         for each in (run, call):
             outputs = each(*inputs)
             loss = sum(y.square().sum() for y in outputs) + inputs[1].sum()  # which not every program uses
-            found.append([*outputs, *torch.autograd.grad(loss, inputs)])
+            again = torch.autograd.grad(loss, inputs, retain_graph=True)
+            found.append([*outputs, *again, *torch.autograd.grad(loss, inputs)])
         for one, other in zip(*found, strict=True):
             torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4)
+
+
+@needs_c
+def test_a_step_needs_no_more_memory_than_op_by_op():
+    sizes = {}
+    for name in ("eager", "native"):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(1000, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10))
+        x, t = torch.randn(1024, 1000), torch.randint(0, 10, (1024,))
+        run = torch.compile(model, backend=name)
+        for number in range(3):
+            model.zero_grad()
+            if number == 2:
+                tracemalloc.start()  # what the program keeps is planned anew
+                run = torch.compile(model, backend=name)
+                F.cross_entropy(run(x), t).backward()
+                model.zero_grad()
+                tracemalloc.reset_peak()
+            F.cross_entropy(run(x), t).backward()
+        sizes[name] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert sizes["native"] <= sizes["eager"], sizes
 
 
 @needs_c
