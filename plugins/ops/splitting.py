@@ -360,6 +360,7 @@ def view_as_real_vjp(F, g):
 @view_as_real.samples
 def view_as_real_samples(make):
     yield make(3, dtype="complex128")
+    yield make(dtype="complex128")
 
 
 @view_as_real.errors
