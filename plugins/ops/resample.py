@@ -83,6 +83,24 @@ def _column(xp, weight, like, after):
     return xp.asarray(weight, like.dtype).reshape(-1, *(1,) * after)
 
 
+def _of_bytes(xp, input, size, scales, mode):
+    """Images of bytes in integers, as Pillow computes them: weights of 16 bits, and bytes again after each axis."""
+    values = input.astype("int32")
+    for i in range(-1, -1 - len(size), -1):
+        taps = _taps(numpy, mode, values.shape[i], size[i], scales[i])
+        for (before, less), (index, weight) in zip(taps, taps[1:]):  # what meets at a border counts together
+            weight += numpy.where(index == before, less, 0.0)
+            less *= index != before
+        largest = max(weight.max() for _, weight in taps)
+        bits = next(bits for bits in range(22) if int(0.5 + largest * (2 << bits)) >= 1 << 15)
+        total = 1 << (bits - 1)
+        for index, weight in taps:
+            whole = numpy.trunc(weight * (1 << bits) + numpy.where(weight < 0, -0.5, 0.5)).astype("int32")
+            total = total + xp.take(values, xp.asarray(index), axis=i) * xp.asarray(whole).reshape(-1, *(1,) * (-1 - i))
+        values = xp.clip(total >> bits, 0, 255)
+    return values.astype("uint8")
+
+
 @op(at=(), node="UpsampleBackward0", any_order=True, kinds={"size": "ints", "scales": "floats", "mode": "str"})
 def resample(xp, input, size, scales, mode):
     """Bring the last axes of `input` to `size`.
@@ -92,6 +110,8 @@ def resample(xp, input, size, scales, mode):
     `scales` says how far outputs are apart, in input elements; flags after the mode: corners, antialias.
     """
     dtype, values = input.dtype, input
+    if dtype.kind == "u" and len(size) == 2 and not mode.startswith("nearest"):
+        return like_images(xp, _of_bytes(xp, input, size, scales, mode), input)
     if dtype.itemsize <= 2 and not mode.startswith("nearest"):
         values = values.astype("float32")
     for i, (n, scale) in enumerate(zip(size, scales), -len(size)):
@@ -295,6 +315,10 @@ def interpolate(
         )
     if not (input.dtype.is_floating_point or input.dtype.itemsize == 1 and input.dtype.is_signed is False):
         raise NotImplementedError(f"\"upsample\" not implemented for '{input.dtype}': convert the input with .float()")
+    if mode in ("linear", "trilinear") and not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            "\"compute_indices_weights_linear\" not implemented for 'Byte': convert the input with .float()"
+        )
     new, scales = _target(input, size, scale_factor, recompute_scale_factor)
     if mode == "area":
         pool = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[input.ndim - 3]
