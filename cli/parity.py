@@ -17,10 +17,12 @@ from plugrad import absent
 PLACES = (
     "", "Tensor", "nn", "nn.functional", "nn.init", "nn.modules", "nn.parameter", "nn.utils", "nn.utils.rnn",
     "nn.utils.parametrize", "nn.utils.parametrizations", "nn.utils.prune", "nn.utils.fusion", "nn.utils.stateless",
-    "nn.parallel", "nn.attention", "nn.grad", "optim", "optim.lr_scheduler", "optim.swa_utils", "autograd",
+    "nn.parallel", "nn.attention", "nn.attention.bias", "nn.grad", "optim", "optim.lr_scheduler", "optim.swa_utils",
+    "autograd",
     "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.graph", "autograd.profiler", "linalg",
     "special", "fft", "signal.windows", "distributions", "utils", "utils.data", "utils._pytree", "utils.checkpoint",
-    "func", "amp", "cpu", "cuda", "accelerator", "backends", "library", "serialization", "random", "overrides",
+    "func", "amp", "cpu", "cuda", "accelerator", "backends.cpu", "backends.cuda", "backends.mha",
+    "library", "serialization", "random", "overrides",
     "testing", "sparse", "masked", "nested", "jit", "fx", "onnx", "hub", "profiler", "distributed", "compiler",
     "export", "package", "mps", "quantization", "types", "version", "__future__", "utils.cpp_extension",
 )  # fmt: skip

@@ -9,9 +9,13 @@ import contextlib
 import os
 import warnings
 
-from plugrad import kernels
+from plugrad import absent, kernels
 from plugrad.arguments import checked, is_int
-from plugrad.backends import following  # noqa: F401 - the core asks for it
+from plugrad.backends import (
+    cpu,
+    following,  # noqa: F401 - the core asks for it
+    libraries,
+)
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
 from plugrad.backends.gathering import gathered
@@ -20,8 +24,9 @@ from plugrad.backends.warned_once import is_warn_always_enabled, set_warn_always
 from plugrad.extend import choose_memory
 
 __all__ = [
-    "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cuda", "cudnn",
-    "disable_global_flags", "fallback", "fallbacks", "flags_frozen", "gathered", "get_float32_matmul_precision",
+    "FallbackWarning", "MissingKernelError", "accelerator", "are_deterministic_algorithms_enabled", "cpu", "cuda",
+    "cudnn", "disable_global_flags", "fallback", "fallbacks", "flags_frozen", "gathered",
+    "get_float32_matmul_precision",
     "get_num_threads", "is_warn_always_enabled", "mkl",
     "mkldnn", "mps", "nnpack", "no_fallback", "openmp", "opt_einsum", "set_accelerator",
     "set_float32_matmul_precision", "set_num_threads", "set_warn_always", "use_deterministic_algorithms", "warn_once",
@@ -121,4 +126,11 @@ _matmul = Switches(
     allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False,
 )  # fmt: skip
 _plans = Switches("cuda.cufft_plan_cache", max_size=0)
-cuda = Switches("cuda", matmul=_matmul, cufft_plan_cache=_plans, **of_attention())
+cuda = Switches(
+    "cuda", matmul=_matmul, cufft_plan_cache=_plans, **of_attention(), **libraries.of_cuda(),
+    __getattr__=absent.attributes("backends.cuda"),
+)  # fmt: skip
+cusparselt, kleidiai, xnnpack = Switches("cusparselt"), Switches("kleidiai"), Switches("xnnpack", enabled=False)
+mha = Switches(
+    "mha", get_fastpath_enabled=libraries.get_fastpath_enabled, set_fastpath_enabled=libraries.set_fastpath_enabled
+)
