@@ -348,7 +348,7 @@ def view_as_real(xp, input):
     """
     if input.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    part = input.real
+    part = xp.asarray(input).real  # what NumPy computes of one element is no array, and its part's memory not its own
     return as_strided_array(xp, part, (*input.shape, 2), (*input.strides, part.itemsize))
 
 

@@ -303,7 +303,6 @@ def narrow_errors(make):
 
 def as_strided_array(xp, array, shape, strides):
     """A view through byte strides, which may be written where no two of its elements are one in memory."""
-    array = xp.asarray(array)  # what NumPy computes of one element is none
     if getattr(array.flags, "writeable", True):
         return xp.lib.stride_tricks.as_strided(array, shape, strides)
     memory = memory_of(xp, array)  # what lies below an expanded array, which NumPy lets nobody write

@@ -88,6 +88,13 @@ def own_memory(program, found, oracle, subject, watch):
     return other and any(one(copied, after, oracle, subject, watch) for one in meant)
 
 
+def in_rows(*runs) -> None:
+    """Lay out in rows what is no view."""
+    for tensor in [tensor for run in runs for tensor in run.tensors().values()]:
+        if tensor.grad_fn is None and not tensor._is_view() and not tensor.is_sparse:
+            tensor.data = tensor.data.contiguous()
+
+
 @kind
 def layouts(program, found, oracle, subject, watch):
     """In which order the results of an op lie in memory is said of few ops.
@@ -117,6 +124,8 @@ def layouts(program, found, oracle, subject, watch):
     drawn = rf"({drawn}|v\d+(?:\.detach\(\))?(?=\.clone\(\)\.\w+_\())"
     copied = [re.sub(drawn, r"\1.contiguous()", statement) for statement in program]
     if copied != program and difference(copied, oracle, subject, watch) is None:
+        return True
+    if matches("checkpoint.*dropout", program) and difference(program, oracle, subject, watch, between=in_rows) is None:
         return True
     if not matches(r"\.as_strided\(", program):
         return False
@@ -189,6 +198,10 @@ def late_leaves(program, found, oracle, subject, watch):
     """A view that was made before its base required grad does not follow it."""
     late = matches(r"requires_grad_\(\)|requires_grad = True$", program)
     refused = strict(found, "does not require grad", "doesn't require gradient")
+    if late and found.kind == "grad":
+        late = r"(\.reshape\([^()]*\))\.requires_grad_\(\)"
+        owning = [re.sub(late, r"\1.clone().requires_grad_()", statement) for statement in program]
+        return owning != program and difference(owning, oracle, subject, watch) is None
     return late and (found.kind in (*HISTORY, "grad.values") or refused)
 
 

@@ -10,6 +10,8 @@ from support.program_kinds import after, kind, matches
 from support.program_listed_wider import BALANCED
 from support.program_runs import difference, values_of
 
+TOLERANCES = {"torch.float32": 1e-5, "torch.complex64": 1e-5, "torch.float16": 4e-3, "torch.bfloat16": 3e-2}
+
 
 def go_on_alike(expected, actual) -> None:
     """Give the tensors of one run the numbers of another one, where they are the same but for rounding."""
@@ -24,7 +26,7 @@ def go_on_alike(expected, actual) -> None:
             theirs, numbers = values_of(one), values_of(other)
             if theirs.dtype.kind not in "fc" or theirs.tobytes() == numbers.tobytes():
                 continue
-            tolerance = 1e-9 if one.dtype in (expected.T.float64, expected.T.complex128) else 1e-5
+            tolerance = TOLERANCES.get(str(one.dtype), 1e-9)
             if np.allclose(theirs, numbers, rtol=tolerance, atol=tolerance, equal_nan=True):
                 one.data.copy_(expected.T.tensor(numbers, dtype=one.dtype))
 

@@ -333,3 +333,14 @@ def overwritten_forward(program, found, oracle, subject, watch):
     """Some of PyTorch's forward derivatives overwrite what they saved; the program writes nothing itself."""
     written = matches(r"[a-z]_\(|\] [-+*/]?= | [-+*/]= |out=|inplace|AddOne|Dirty", program)
     return lenient(found, "modified by an inplace operation") and matches("dual_level", program) and not written
+
+
+@kind
+def medians_in_vmap(program, found, oracle, subject, watch):
+    """The gradient of a median goes to all elements that are equal to it; in PyTorch's vmap to one.
+
+    The difference goes when the slices are taken one by one.
+    """
+    mapped = r"T\.func\.vmap\((\(lambda .*\.median\(\)\)), randomness='same'\)\((v\d+)\)"
+    apart = [re.sub(mapped, r"T.stack([(\1)(one) for one in \2])", statement) for statement in program]
+    return found.kind == "grad.values" and apart != program and difference(apart, oracle, subject, watch) is None
