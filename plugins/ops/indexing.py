@@ -215,6 +215,11 @@ def setitem_meta(input, index, value):
     return input.shape, input.dtype
 
 
+def _filling(value, dtype):
+    """Return an array of one element as what fills elements of a dtype; RuntimeError if it is out of its range."""
+    return value.reshape(()) if value.dtype == dtype else fitted(dtype, value.reshape(()).item())
+
+
 def assign(xp, out, index, value):
     """`out[index] = value` with PyTorch's rules for shapes and dtypes."""
     if not hasattr(value, "dtype"):
@@ -234,7 +239,8 @@ def assign(xp, out, index, value):
                 f"Index put requires the source and destination dtypes match, got {out.dtype} for the "
                 f"destination and {value.dtype} for the source."
             )
-        value = converted(xp, value, out.dtype) if hasattr(value, "dtype") else value
+        if hasattr(value, "dtype"):
+            value = _filling(value, out.dtype) if fills else converted(xp, value, out.dtype)
         _put(xp, region, (arrays[0] if len(arrays) == 1 else arrays) if arrays else ..., value)
     except IndexError as error:
         raise ix.reworded(error, out.shape) from None
@@ -319,7 +325,7 @@ def index_put(xp, input, indices, values, accumulate=False):
     masks = [one for one in index if hasattr(one, "dtype") and one.dtype.kind == "b"]
     fills = not accumulate and values.size == 1 and len(masks) == sum(one is not None for one in index) == 1
     if fills:  # as masked_fill() does
-        values = converted(xp, values, input.dtype).reshape(())
+        values = xp.asarray(_filling(values, input.dtype), input.dtype).reshape(())
     elif values.dtype != input.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {input.dtype} for the "

@@ -118,3 +118,20 @@ def test_numbers_fit_the_dtype_that_they_are_written_to(write):
             if outcomes[0] != outcomes[1]:
                 different.append((dtype, number, *outcomes))
     assert not different
+
+
+@pytest.mark.parametrize("dtype", "int8 uint8 int32 int64 float16 bfloat16 float32 bool complex64".split())
+def test_one_element_fills_what_a_mask_selects_if_it_fits(dtype):
+    values = "300|1e10|-1|1.5|[300.]|float('inf')|float('nan')|1 + 1j|1 + 0j|[[1e300]], dtype=T.float64".split("|")
+    for value in values:
+        for index in ("T.tensor([True, False])", "T.ones(2, 3, dtype=T.bool)", "(T.tensor([True, False]), 0)"):
+            for write in ("x[{}] = T.tensor({})", "x.index_put_((T.tensor([True, False]),), T.tensor({1}))"):
+                told = []
+                for T in (torch, plugrad):
+                    x = T.zeros(2, 3, dtype=getattr(T, dtype))
+                    try:
+                        exec(write.format(index, value), {"x": x, "T": T})
+                        told.append(str(x.tolist()))
+                    except (RuntimeError, IndexError) as error:
+                        told.append(type(error).__name__)
+                assert told[0] == told[1], write.format(index, value)

@@ -169,7 +169,8 @@ def replaced_data(program, found, oracle, subject, watch):
     """What PyTorch saved follows `.data`, replaced or written; here a node may keep the values that it saved."""
     seen = found.kind in ("values", "grad.values")
     if seen and matches(r"\.data$|\.data\.", program):
-        return True
+        apart = [re.sub(r"\.data\b(?! = )", ".data.clone()", statement) for statement in program]
+        return difference(apart, oracle, subject, watch) is None
     kinds = (*HISTORY, "log", "grad", "inference")
     seen = seen or strict(found, "modified by an inplace operation") or found.kind in kinds
     return seen and matches(r"\.data = ", program)
