@@ -31,7 +31,7 @@ _METHODS = frozenset(
     "is_neg is_nonzero is_same_size is_signed item ndimension nelement numel requires_grad_ size storage_offset stride "
     "tolist to_sparse values indices is_coalesced sparse_dim dense_dim dim_order".split()
 )
-_NO_METHODS = frozenset("apply_ map_ map2_ set_ resize_ resize_as_ share_memory_ sparse_resize_ "
+_NO_METHODS = frozenset("apply_ map_ map2_ set_ share_memory_ sparse_resize_ "
                         "sparse_resize_and_clear_ resize_as_sparse_".split())  # fmt: skip
 ATTRIBUTES = {
     **dict.fromkeys("T mT H mH data real imag".split(), TENSOR), "grad": optional(TENSOR), "shape": list_of(INT),

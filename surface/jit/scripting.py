@@ -39,11 +39,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
             )
         if issubclass(obj, tuple) and hasattr(obj, "_fields"):
             return obj
-        raise NotImplementedError(
-            f"the class {obj.__name__}: instances of classes are no values of staged programs; use a NamedTuple, or "
-            "functions "
-            "and tensors"
-        )
+        return obj  # as PyTorch does; where a program takes or makes an instance, that is refused
     original = getattr(obj, "__original_fn", obj)
     if isinstance(original, types.MethodType):
         raise RuntimeError("a bound method can't be compiled: script the Module, or a function")

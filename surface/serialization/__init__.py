@@ -52,6 +52,7 @@ __all__ = [
     "save", "save_async", "storage_to_tensor_type", "validate_cuda_device",
 ]  # fmt: skip
 FILE_LIKE = FileLike = str | os.PathLike | typing.IO[bytes]
+DEFAULT_PROTOCOL = 2  # of pickles in files of PyTorch's
 MAP_LOCATION = Callable | Device | str | dict[str, str] | None
 __getattr__ = absent.attributes("serialization")
 

@@ -106,6 +106,7 @@ PRIVATE = {
         "assert", "assert_async", "check", "check_index", "check_is_size", "check_not_implemented", "check_tensor_all",
         "check_tensor_all_with", "check_type", "check_value", "check_with",
     )},
+    "nn.module._EXTRA_STATE_KEY_SUFFIX": "plugrad.nn.state._EXTRA_STATE_KEY_SUFFIX",
     "nn.init._calculate_correct_fan": "plugrad.plugins.inits._fans.fan",
     "nn.init._calculate_fan_in_and_fan_out": "plugrad.plugins.inits._fans.fans",
     **{f"nn.functional.{name}": f"plugrad.torch_modules.functional_helpers.{name}" for name in (

@@ -8,7 +8,7 @@ from plugrad.torch_modules import attribute
 
 __all__ = [
     "_pytree", "benchmark", "checkpoint", "collect_env", "data", "deterministic", "flop_counter",
-    "module_tracker", "swap_tensors",
+    "module_tracker", "swap_tensors", "weak",
 ]  # fmt: skip
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import collections.abc
+import re
 
 import numpy
 
 import plugrad
 from plugrad import dtypes
+
+np_str_obj_array_pattern = re.compile("[SaUO]")  # of the dtypes of arrays that hold no numbers
+
 
 
 def default_convert(data):

@@ -135,6 +135,12 @@ def _read(connection, parent, tasks) -> None:
             os._exit(1)
 
 
+def _generate_state(base_seed, worker_id) -> list:
+    """Return what a worker gives NumPy to seed it with, as in PyTorch."""
+    words = worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0
+    return numpy.random.SeedSequence(words).generate_state(4).tolist()
+
+
 def _prepare(number, seed, options) -> None:
     global _info
     with warnings.catch_warnings(action="ignore"):  # that nothing can set it
@@ -142,7 +148,7 @@ def _prepare(number, seed, options) -> None:
     own = seed + number
     random.seed(own)
     plugrad.manual_seed(own)
-    numpy.random.seed(numpy.random.SeedSequence([seed, number]).generate_state(4))
+    numpy.random.seed(_generate_state(seed, number))
     _info = WorkerInfo(id=number, num_workers=options["workers"], seed=own, dataset=options["dataset"])
     if options["init"] is not None:
         options["init"](number)
