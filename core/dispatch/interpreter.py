@@ -31,6 +31,8 @@ def apply(op, values: tuple, out=None, inside=False):
 
     `inside` says that all who may take a call over (modes, overriding arguments, hooks) had their say.
     """
+    if op.sequence and type(values[0]) not in (tuple, list) and isinstance(values[0], (tuple, list)):
+        values = (list(values[0]), *values[1:])
     if not inside and (modes.watched and interception.interested(op) or _overriding(values)):
         further = lambda values: apply(op, values, out, True)  # noqa: E731
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
@@ -92,11 +94,10 @@ def unwrap(op, values):
                 ttype = here
             elif here is not ttype and here.device is not ttype.device:
                 ttype = _other_device(op, values, raw, i, ttype)
-        elif cls is tuple or cls is list:
-            if any([isinstance(item, Tensor) for item in value]):
-                raw[i], ttype, needs = _unwrap_sequence(op, value, ttype)
-                requires = requires or needs
-        else:
+        elif cls in (tuple, list) and any([isinstance(item, Tensor) for item in value]):
+            raw[i], ttype, needs = _unwrap_sequence(op, value, ttype)
+            requires = requires or needs
+        elif cls not in (tuple, list):
             raw[i] = _unwrap_plain(op, i, value)
     if ttype is None:
         ttype = _no_tensor(op, values)
