@@ -37,7 +37,7 @@ def context_decorator(ctx, func):
     Raises RuntimeError for a class, of which nobody knows which methods are meant.
     """
     if callable(ctx) and hasattr(ctx, "__enter__"):
-        raise AssertionError(f"Passed in {ctx} is both callable and also a valid context manager: pass one or the other")
+        raise AssertionError(f"Passed in {ctx} is both callable and also a valid context manager: pass one of them")
     if inspect.isclass(func):
         raise RuntimeError("Cannot decorate classes: decorate each of the methods that are meant")
     return decorated((lambda: ctx) if hasattr(ctx, "__enter__") else ctx, func)

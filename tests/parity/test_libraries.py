@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 PROGRAM = pathlib.Path(__file__).parent / "library_programs" / "run.py"
-LIBRARIES = ("einops", "torchinfo", "torchmetrics", "torchviz", "skorch", "torchdiffeq", "safetensors")
+LIBRARIES = ("einops", "torchinfo", "torchmetrics", "torchviz", "skorch", "torchdiffeq", "safetensors", "transformers")
 # The others compute in float32. Solvers choose their steps: PyTorch's own results of dopri8 move by 6e-5 of their size
 # when the start moves by one unit in its last place.
 TOLERANCES = {"skorch": 1e-3, "torchdiffeq": 1e-4}

@@ -187,7 +187,45 @@ def safetensors():
     return [back, opened, equal, same, [*map(list, missing)], refused]
 
 
+def transformers():
+    from transformers import (
+        BertConfig,
+        BertForSequenceClassification,
+        GPT2Config,
+        GPT2LMHeadModel,
+        LlamaConfig,
+        LlamaForCausalLM,
+    )
+
+    sizes = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes["intermediate_size"] = 24
+    ids = torch.arange(3, 17).reshape(2, 7)
+    names = {"vocab_size": 60, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32}
+    names.update(bos_token_id=1, eos_token_id=2)
+    models = [
+        fill(GPT2LMHeadModel(GPT2Config(**names))).eval(),
+        fill(LlamaForCausalLM(LlamaConfig(**sizes, num_key_value_heads=1))).eval(),
+    ]
+    found = []
+    for model in models:
+        out = model(input_ids=ids, labels=ids)
+        out.loss.backward()
+        found += [out.loss.item(), [p.grad.abs().sum().item() for p in model.parameters()]]
+        found.append(model.generate(ids, max_new_tokens=6, do_sample=False, pad_token_id=0).tolist())
+        found.append(model.generate(ids, max_new_tokens=4, num_beams=3, pad_token_id=0).tolist())
+    torch.manual_seed(1)
+    found.append(models[0].generate(ids, max_new_tokens=6, do_sample=True, top_k=5, pad_token_id=0).tolist())
+    bert = fill(BertForSequenceClassification(BertConfig(**sizes, max_position_embeddings=16, num_labels=3))).eval()
+    mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
+    logits = bert(ids, attention_mask=mask).logits
+    with tempfile.TemporaryDirectory() as folder:
+        bert.save_pretrained(folder)
+        again = BertForSequenceClassification.from_pretrained(folder).eval()
+        same = torch.equal(again(ids, attention_mask=mask).logits, logits)
+    return [*found, logits.tolist(), same]
+
+
 PROGRAMS = {
     program.__name__: program
-    for program in (einops, torchinfo, torchmetrics, torchviz, skorch, torchdiffeq, safetensors)
+    for program in (einops, torchinfo, torchmetrics, torchviz, skorch, torchdiffeq, safetensors, transformers)
 }
