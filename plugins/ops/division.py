@@ -174,6 +174,8 @@ def div_trunc(xp, input, other):
     In half precision it is the quotient as it is rounded there that is truncated.
     """
     refuse(BOOL_OR_COMPLEX, "div_trunc_cpu", input, other)
+    if not hasattr(input, "dtype") and not hasattr(other, "dtype"):  # torch.div(7, 2, rounding_mode="trunc")
+        input = xp.asarray(input)
     dtype = (input if hasattr(input, "dtype") else other).dtype
     if not is_integral(dtype):
         return xp.trunc(xp.true_divide(input, other))

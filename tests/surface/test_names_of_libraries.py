@@ -1,4 +1,4 @@
-"""Small things that libraries import: weak dictionaries, contexts that decorate, questions to transforms, worker seeds."""
+"""Small things that libraries import: weak dictionaries, contexts that decorate, questions to transforms, seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences of tensors that are lists of a class of one's own, or named tuples, as libraries give them."""
+"""Sequences of tensors that are lists of a class of one's own, or named tuples; numbers in the place of tensors."""
 
 import collections
 
@@ -33,3 +33,10 @@ def test_modes_and_transforms_see_plain_lists():
     assert plugrad.func.vmap(lambda x, y: plugrad.cat(Listed([x, y])))(a, b).shape == (3, 4)
     assert plugrad.compile(lambda x: plugrad.cat(Pair(x, x)), backend="numpy", fullgraph=True)(a).shape == (6, 2)
     assert plugrad.cat(Listed([a.half(), b])).dtype is plugrad.float32
+
+
+@pytest.mark.parametrize("numbers", [(7, 2), (-7, 2), (7.5, 2), (-7.5, 2.0), (True, 2)])
+@pytest.mark.parametrize("mode", [None, "trunc", "floor"])
+def test_quotients_of_two_numbers(numbers, mode):
+    expected, actual = (T.div(*numbers, rounding_mode=mode) for T in (torch, plugrad))
+    assert (str(actual.dtype), actual.tolist()) == (str(expected.dtype), expected.tolist())
