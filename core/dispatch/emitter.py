@@ -391,8 +391,9 @@ _n.seq = _tick()
         out = ", out" if self.plan.out else ""
         keywords = "".join(f", {name}={name}" for name in op.keyword_only)
         call = f"_kernel(_F, {', '.join(op.positional)}{keywords})"
-        self.add(1, f"if _modes.watched:\n    return _composite(_op, {source.values_source(op)}{out})")
         values = source.values_source(op)
+        met = f"(*{values}, out)" if out else values
+        self.add(1, f"if _modes.watched and _met({met}):\n    return _composite(_op, {values}{out})")
         looks = [look for look in map(self.look, op.known_kinds) if look]
         if looks:
             self.add(1, f"if {' or '.join(looks)}:\n    {values} = _check(_op, {values})")

@@ -22,7 +22,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
     """
     if layout is not None and layout is not strided:
         return rare.factory_of_layout(layout, op, out)(values, dtype, place, requires_grad, layout)
-    if modes.watched and not inside:
+    if modes.watched and not inside and interpreter.met((*values, out)):
         options = {"dtype": dtype, "device": place, "requires_grad": requires_grad, "out": out}
         return interception.factory(
             op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, None, pin_memory, True)
@@ -34,7 +34,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     for name, value in (("requires_grad", requires_grad), ("pin_memory", pin_memory)):
         flag(name, value is not None and value)
-    walks, home = len(modes.other_walks), resolve(out.device if out is not None and place is None else place)
+    seen = len(modes.watched) + len(modes.other_walks)
+    home = resolve(out.device if out is not None and place is None else place)
     if dtype is None and out is not None:
         dtype = out.dtype
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
@@ -49,7 +50,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
     if "size" in op.index:
         rare.check_size(op, raw)
     backend = home.backend
-    if modes.watched and not inside or len(modes.other_walks) > walks:  # the first use of a second device
+    if len(modes.watched) + len(modes.other_walks) > seen:  # the first use of a second device
         return create(op, values, dtype, place, requires_grad, out, layout, pin_memory)
     if backend.symbolic and op.meta_function is not None:
         n = len(op.positional)

@@ -33,7 +33,7 @@ def apply(op, values: tuple, out=None, inside=False):
     """
     if op.sequence and type(values[0]) not in (tuple, list) and isinstance(values[0], (tuple, list)):
         values = (list(values[0]), *values[1:])
-    if not inside and (modes.watched and interception.interested(op) or _overriding(values)):
+    if not inside and (modes.watched and interception.interested(op) or overriding(values)):
         further = lambda values: apply(op, values, out, True)  # noqa: E731
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
     check(op, values)
@@ -93,7 +93,7 @@ def unwrap(op, values):
             if ttype is None or here.is_open and here.plain is ttype:
                 ttype = here
             elif here is not ttype and here.device is not ttype.device:
-                ttype = _other_device(op, values, raw, i, ttype)
+                ttype = rare.of_two_devices(op, values, raw, i, ttype)
         elif cls in (tuple, list) and any([isinstance(item, Tensor) for item in value]):
             raw[i], ttype, needs = _unwrap_sequence(op, value, ttype)
             requires = requires or needs
@@ -104,7 +104,12 @@ def unwrap(op, values):
     return raw, ttype, requires, special
 
 
-def _overriding(values) -> bool:
+def met(values) -> bool:
+    """Whether a call may be for others to see: in most programs with overriding classes it is no business of these."""
+    return modes.watched != {"overriding classes"} or overriding(values)
+
+
+def overriding(values) -> bool:
     """Whether the class of an argument overrides ops."""
     for value in values:
         cls = type(value)
@@ -148,7 +153,7 @@ def _unwrap_sequence(op, value, ttype):
             if ttype is None:
                 ttype = item._type.plain
             elif item._type.device is not ttype.device:
-                raise RuntimeError(_devices_message(op, ttype.device, item._type.device))
+                raise rare.device_mismatch(op, ttype.device, item._type.device)
             needs = needs or item._edge is not None
             item = item._data
         items.append(item)
@@ -163,26 +168,6 @@ def _no_tensor(op, values):
         f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
         "write torch.as_tensor(...)"
     )
-
-
-def _devices_message(op, one, other) -> str:
-    return (
-        "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{one} and {other}! (in {op.name}); move one with .to('{one}')"
-    )
-
-
-def _other_device(op, values, raw, i, ttype):
-    """Two devices meet: a 0-d CPU tensor may join elementwise ops on another one; everything else is an error."""
-    value = values[i]
-    if op.broadcasts and value._type.device.type == "cpu" and value._data.ndim == 0:
-        raw[i] = ttype.device.put(value._data)
-        return ttype
-    first = next(j for j, v in enumerate(values) if getattr(v, "_type", None) is not None)
-    if op.broadcasts and ttype.device.type == "cpu" and values[first]._data.ndim == 0:
-        raw[first] = value._type.device.put(values[first]._data)
-        return value._type
-    raise RuntimeError(_devices_message(op, ttype.device, value._type.device))
 
 
 def _check_elements(op, ttype, requires) -> None:

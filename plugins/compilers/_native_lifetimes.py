@@ -1,7 +1,7 @@
 """Which temporaries have memory of their own at each call, that goes where nothing needs it any more.
 
 The planned piece of memory stays as long as the program runs, beside the results that come meanwhile. A large buffer
-that is needed no more when most of these are there is better off outside of it.
+that is needed no more when most of these are there is better off elsewhere.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def released(graph) -> dict:
         pieces.setdefault(owner, []).append(buffer)
         known = spans.get(owner, (first, last))
         spans[owner] = min(first, known[0]), max(last, known[1])
-    found, most = {}, _peak(graph, spans, size)
+    outside, most = {}, _peak(graph, spans, size)
     for owner in _candidates(graph, spans, pieces, size):
         _be(pieces[owner], "fresh")
         now = _peak(graph, spans, size)
         if now <= GAIN * most:
             most = now
-            found.update(dict.fromkeys(pieces[owner], spans[owner]))
+            outside.update(dict.fromkeys(pieces[owner], spans[owner]))
         else:
             _be(pieces[owner], "temporary")
-    return found
+    return outside
 
 
 def _be(buffers, kind) -> None:

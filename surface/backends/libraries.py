@@ -101,10 +101,10 @@ def of_cuda() -> dict:
         allow_fp16_bf16_reduction_math_sdp, fp16_bf16_reduction_math_sdp_allowed, is_ck_sdpa_available,
         is_flash_attention_available,
     )  # fmt: skip
-    found = {**preferred, **able, **{function.__name__: function for function in functions}, "SDPAParams": SDPAParams}
-    for name, value in found.items():
+    named = {**preferred, **able, **{function.__name__: function for function in functions}, "SDPAParams": SDPAParams}
+    for name, value in named.items():
         value.__name__ = value.__qualname__ = name
-    return found
+    return named
 
 
 _fastpath = {"enabled": True}

@@ -50,6 +50,27 @@ def beside_array(op, operands, place) -> tuple:
     return (*(both[::-1] if place else both), *operands[2:])
 
 
+def device_mismatch(op, one, other) -> RuntimeError:
+    """Return the error for operands on two devices."""
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{one} and {other}! (in {op.name}); move one with .to('{one}')"
+    )
+
+
+def of_two_devices(op, values, raw, i, ttype):
+    """Two devices meet: a 0-d CPU tensor may join elementwise ops on another one; everything else is an error."""
+    value = values[i]
+    if op.broadcasts and value._type.device.type == "cpu" and value._data.ndim == 0:
+        raw[i] = ttype.device.put(value._data)
+        return ttype
+    first = next(j for j, v in enumerate(values) if getattr(v, "_type", None) is not None)
+    if op.broadcasts and ttype.device.type == "cpu" and values[first]._data.ndim == 0:
+        raw[first] = value._type.device.put(values[first]._data)
+        return value._type
+    raise device_mismatch(op, ttype.device, value._type.device)
+
+
 def check_outs(op, result, out) -> None:
     """Raise what PyTorch raises if a tuple given as `out=` does not suit the results: their number, and indices."""
     if len(out) != len(result):
