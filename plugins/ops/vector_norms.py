@@ -211,7 +211,7 @@ def linalg_norm(F, input, ord=None, dim=None, keepdim=False, *, dtype=None):
     >>> torch.linalg.norm(torch.tensor([[3., 0.], [4., 0.]])), torch.linalg.norm(torch.tensor([[3., 0.], [4., 0.]]), 1)
     (tensor(5.), tensor(7.))
     """
-    if dim is not None and isinstance(dim, (tuple, list)) and len(dim) > 2 and ord is not None:
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
         return F.linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
