@@ -103,7 +103,8 @@ def linalg_lstsq(F, input, b, rcond=None, *, driver=None):
     Args:
         input: matrices (*, m, n).
         b: matrices (*, m, k), or vectors (*, m) with the batch of `input`.
-        rcond: singular values below rcond times the largest count as zero.
+        rcond: singular values below rcond times the largest count as zero; "gels" has no use for it, and "gelsd" for
+            none but those between 0 and 1.
         driver: "gelsy" (the default), "gels", "gelsd" or "gelss": which of the fields are filled, as LAPACK does.
 
     Returns a named tuple (solution, residuals, rank, singular_values); what was not computed is empty.
@@ -131,6 +132,8 @@ def linalg_lstsq(F, input, b, rcond=None, *, driver=None):
     if right.ndim < 2 or input.shape[-2] != right.shape[-2]:
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
     m, n = input.shape[-2:]
+    if driver == "gels" or driver == "gelsd" and rcond is not None and not 0 < rcond < 1:
+        rcond = None
     solution = F.matmul(F.linalg_pinv(input, rcond), right)
     none = F.reshape(F.real(solution) if input.is_complex() else solution, (solution.numel(),))[:0]
     values = F.linalg_svdvals(input).detach() if driver in ("gelsd", "gelss") else none.detach()

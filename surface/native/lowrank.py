@@ -16,7 +16,7 @@ def _basis(A, q, niter, M):
     return Q
 
 
-def svd_lowrank(A, q=6, niter=2, M=None):
+def svd_lowrank(A, q: int | None = 6, niter: int | None = 2, M: plugrad.Tensor | None = None):
     """Return (U, S, V) of a matrix of low rank, A - M where M is given, with q singular values.
 
     The values are exact where the rank is at most q; more iterations `niter` make others more exact.
@@ -39,7 +39,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     return Q @ U, S, Vh.mH
 
 
-def pca_lowrank(A, q=None, center=True, niter=2):
+def pca_lowrank(A, q: int | None = None, center: bool = True, niter: int = 2):
     """Return (U, S, V) of the principal components of a matrix: `A @ V` are the projections.
 
     Args:

@@ -40,6 +40,27 @@ CALLS = {
         bincount(T.tensor([1.0, 0.3])) | bincount(T.tensor([1 + 0j])) | bincount(T.tensor([True]))
         bincount(T.tensor([1, 2], dtype=T.uint8)) | bincount(T.tensor([]).half()) | bincount(T.tensor([-1]))
         histc(T.tensor([1.5, float('inf')])) | histc(T.tensor([float('nan')]))""",
+    "condition numbers of nothing": """
+        linalg.cond(T.ones(0, 0, dtype=T.complex64)) | linalg.cond(T.ones(0, 0, dtype=T.complex64), 'nuc')
+        linalg.cond(T.ones(2, 0, 0, dtype=T.complex64), 1) | linalg.cond(T.ones(2, 0, 0), 'fro')
+        linalg.cond(T.ones(2, 0, 3)) | linalg.cond(T.ones(2, 0, 3), 'fro')""",
+    "least squares, and what counts as zero": " | ".join(
+        f"linalg.lstsq(T.tensor([[2.0, 1], [1, 0.5], [3, 1]])[:{m}, :{n}], T.tensor([[3.0], [1], [2]])[:{m}], "
+        f"{rcond}, driver={driver!r}).solution"
+        for m, n in ((1, 1), (3, 2))
+        for driver in ("gels", "gelsd", "gelss")
+        for rcond in (None, -1.0, 0.0, 1e-3, 1.0, 2.0)
+    ),
+    "norms of matrices by their older names": """
+        nuclear_norm(T.eye(2), out=T.empty(())) | nuclear_norm(T.eye(2), (0, 1), out=T.empty(()))
+        frobenius_norm(T.eye(2), (0, 1), out=T.empty(())) | chain_matmul()""",
+    "equations of sums": """
+        einsum('. ..', T.ones(2)) | einsum('... ...', T.ones(2)) | einsum('... a', T.ones(2, 3))
+        einsum('1', T.ones(2)) | einsum('a ->  a', T.ones(2)) | einsum('a->... .', T.ones(2))
+        einsum('a->..', T.ones(2)) | einsum('a->1', T.ones(2)) | einsum('...,...', T.ones(2), T.ones(2, 3))
+        einsum(' i j , j -> i', T.ones(2, 3), T.ones(3))
+        einsum('a->aa', T.ones(2)) | einsum('', T.ones(2)) | einsum('...', T.ones(2))
+        einsum(',', T.ones(()), T.ones(()))""",
 }
 
 
@@ -85,3 +106,67 @@ def test_addr_computes_in_the_dtype_of_all_three_operands():
             results.append([library.addr(M, u, v), library.addr(M, u, v, beta=2, alpha=3)])
         for ours, theirs in zip(*results):
             assert (str(ours.dtype), ours.tolist()) == (str(theirs.dtype), theirs.tolist()), names
+
+
+PHASES = {  # losses of a complex matrix, and whether phases of the vectors change them
+    "U + Vh": (lambda T, A: sum_of(T.linalg.svd(A, False)[0]) + sum_of(T.linalg.svd(A, False)[2]), True),
+    "one decomposition": (lambda T, A: (lambda U, S, Vh: (U + Vh).sum().abs())(*T.linalg.svd(A, False)), True),
+    "U Vh": (lambda T, A: (lambda U, S, Vh: (U @ Vh).sum().abs())(*T.linalg.svd(A, False)), False),
+    "|U|": (lambda T, A: T.linalg.svd(A, False)[0].abs().sum(), False),
+    "V of svd": (lambda T, A: T.svd(A)[2].sum().abs(), True),
+    "eigenvectors": (lambda T, A: T.linalg.eig(A)[1].sum().abs(), True),
+    "|eigenvectors|": (lambda T, A: T.linalg.eig(A)[1].abs().sum(), False),
+    "eigenvectors of A + A^H": (lambda T, A: T.linalg.eigh(A + A.mH)[1].sum().abs(), True),
+    "the projections on them": (lambda T, A: (lambda V: V[:, :1] @ V[:, :1].mH)(T.linalg.eigh(A + A.mH)[1]).abs().sum(),
+                                False),
+}  # fmt: skip
+
+
+def sum_of(vectors):
+    return vectors.sum().abs()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", PHASES)
+def test_a_loss_that_phases_of_vectors_change_has_no_gradient(name, create_graph):
+    loss, ill_defined = PHASES[name]
+    gradients = []
+    for library in (torch, plugrad):
+        A = library.tensor([[1 + 2j, 0.5, -1j], [0.3, 2 - 1j, 1.0], [1.0, 0.7j, 3 + 1j]], dtype=library.complex128)
+        A = library.stack([A, A.mH]) if "eigenvectors" == name else A
+        A.requires_grad_()
+        if ill_defined:
+            with pytest.raises(RuntimeError, match="ill-defined"):
+                library.autograd.grad(loss(library, A), A, create_graph=create_graph)
+        else:
+            g = library.autograd.grad(loss(library, A), A, create_graph=create_graph)[0]
+            gradients.append(g.detach().resolve_conj().numpy())
+    if not ill_defined:
+        assert abs(gradients[0] - gradients[1]).max() < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("shape, full", [((2, 3, 3), True), ((3, 3), False), ((4, 2), False), ((2, 4), False)])
+def test_tangents_of_decompositions_are_pytorchs(is_complex, shape, full):
+    """Up to phases, which are PyTorch's own where both decompositions are LAPACK's."""
+    results = []
+    for library in (torch, plugrad):
+        count = 2 * shape[-1] * shape[-2] * (shape[0] if len(shape) > 2 else 1)
+        A = library.sin(library.arange(count, dtype=library.float64) ** 2)
+        A, direction = A.reshape(2, *shape)
+        if is_complex:
+            A, direction = library.complex(A, A.flip(-1)), library.complex(direction.flip(-2), direction)
+
+        def changes(A, library=library):
+            U, S, Vh = library.linalg.svd(A, full)
+            k = min(shape[-2:])
+            found = [U.abs(), S, Vh.abs(), U[..., :k] @ Vh[..., :k, :]]
+            if shape[-1] == shape[-2]:
+                L, V = library.linalg.eigh(A + A.mH)
+                found += [L, V.abs(), library.linalg.eig(A)[0].sum(), library.linalg.eig(A)[1].abs()]
+            return tuple(found)
+
+        results.append(library.func.jvp(changes, (A,), (direction,))[1])
+    for ours, theirs in zip(*reversed(results), strict=True):
+        assert abs(ours.resolve_conj().numpy() - theirs.resolve_conj().numpy()).max() < 1e-8
