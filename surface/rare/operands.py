@@ -98,10 +98,11 @@ _EXACT_OUTS = frozenset(
 
 # Those of which this depends on the arguments.
 _EXACT_WHERE = {
-    "clamp": lambda input, *bounds: not any(isinstance(bound, Tensor) for bound in bounds),
-    "clamp_min": lambda input, bound: not isinstance(bound, Tensor),
-    "clamp_max": lambda input, bound: not isinstance(bound, Tensor),
-    "lerp": lambda input, end, weight: isinstance(weight, Tensor) and weight.ndim > 0,
+    "abs": lambda out, input: not (input.is_complex() and (out is input.dtype or out.is_floating_point)),
+    "clamp": lambda out, input, *bounds: not any(isinstance(bound, Tensor) for bound in bounds),
+    "clamp_min": lambda out, input, bound: not isinstance(bound, Tensor),
+    "clamp_max": lambda out, input, bound: not isinstance(bound, Tensor),
+    "lerp": lambda out, input, end, weight: isinstance(weight, Tensor) and weight.ndim > 0,
 }
 
 
@@ -111,7 +112,7 @@ def check_out_dtype(op, dtype, out, values=()) -> None:
     if op.trusted and op.name in ("all", "any"):
         if out._label != "Byte":  # which stood for bool once
             raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out._label}")
-    elif op.trusted and (where(*values) if where else not _EXACT_OUTS.isdisjoint((op.name, *op.names))):
+    elif op.trusted and (where(out, *values) if where else not _EXACT_OUTS.isdisjoint((op.name, *op.names))):
         raise RuntimeError(f"Found dtype {out._label} but expected {dtype._label}: out= of {op.name}() has no other")
     if op.trusted and op.names and op.names[0].startswith("fft.") and dtype.is_complex is not out.is_complex:
         kind = "complex" if dtype.is_complex else "floating point"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 
 import pytest
@@ -170,3 +171,42 @@ def test_tangents_of_decompositions_are_pytorchs(is_complex, shape, full):
         results.append(library.func.jvp(changes, (A,), (direction,))[1])
     for ours, theirs in zip(*reversed(results), strict=True):
         assert abs(ours.resolve_conj().numpy() - theirs.resolve_conj().numpy()).max() < 1e-8
+
+
+@pytest.mark.parametrize("dtype, rel", [("complex128", 1e-13), ("complex64", 1e-5)])
+def test_logarithms_of_one_plus_small_complex_numbers(dtype, rel):
+    """The real part, of the size of x + y^2 / 2, is lost where 1 + z is rounded."""
+    values = [1e-19 + 1e-18j, 1e-10 + 1e-12j, -1e-8 + 1.4e-4j, 1e-20, 1e-3 + 1e-3j, -0.5 + 0.1j, 3 - 4j, -2 + 1e-3j]
+    values += [1e30 + 1e-30j, -1e-30 - 1e30j, -1 + 1e-10j, complex(0, -0.0), complex(math.inf, 1)]
+    values += [complex(-1, 0), -2 + 0j]
+    ours, theirs = (
+        library.log1p(library.tensor(values, dtype=getattr(library, dtype))).numpy() for library in (plugrad, torch)
+    )
+    assert ours.real == pytest.approx(theirs.real, rel=rel, abs=0) and ours.imag == pytest.approx(theirs.imag, rel=rel)
+
+
+def test_transforms_by_windows_that_are_not_given_warn():
+    x, window = plugrad.arange(16.0), plugrad.ones(8)
+    with pytest.warns(UserWarning, match="A window was not provided.*spectral leakage"):
+        plugrad.stft(x, 8, return_complex=True)
+    frames = plugrad.stft(x, 8, window=window, return_complex=True)
+    with pytest.warns(UserWarning, match="A window was not provided.*same window used by stft"):
+        plugrad.istft(frames, 8)
+    with pytest.warns(UserWarning, match="return_complex=False is deprecated"):
+        plugrad.stft(x, 8, window=window, return_complex=False)
+    plugrad.istft(frames, 8, window=window)
+
+
+@pytest.mark.parametrize("call", [
+    "fft.fftfreq(4, out=T.empty(2))", "fft.rfftfreq(4, out=T.empty(()))", "arange(4, out=T.empty(2, 3))",
+    "arange(4, out=T.empty(2, 2))", "arange(4, out=T.empty(0))", "range(0, 3, out=T.empty(2))",
+    "linspace(0, 1, 4, out=T.empty(2))", "fft.fftfreq(4, out=T.empty(0))",
+])  # fmt: skip
+def test_progressions_warn_of_outs_of_another_size(call):
+    told, results = [], []
+    for library in (plugrad, torch):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results.append(eval(f"T.{call}", {"T": library}).tolist())
+        told.append(sorted(one.category.__name__ + str(one.message)[:60] for one in caught))
+    assert told[0] == told[1] and numbers(results[0]) == pytest.approx(numbers(results[1]))

@@ -144,6 +144,12 @@ def test_each_result_of_every_op_is_written_to_the_dtypes_that_pytorch_writes_it
     assert known <= set(different), "listed, and the same by now"
 
 
+@pytest.mark.parametrize("out", ["complex128", "complex64", "float64", "float32", "float16", "int64", "bool"])
+@pytest.mark.parametrize("name", ["abs", "angle", "exp"])
+def test_results_of_complex_numbers_go_where_pytorchs_go(name, out):
+    assert outcome(plugrad, name, "m", "complex128", out) == outcome(torch, name, "m", "complex128", out)
+
+
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "nansum", "cumsum", "cumprod"])
 def test_a_reduction_computes_in_the_dtype_of_its_out(name):
     def results(module):
