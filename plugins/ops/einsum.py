@@ -461,6 +461,9 @@ def chain_matmul(F, matrices, *, out=None):
     matrices = matrices if isinstance(matrices, (tuple, list)) else (matrices,)
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for matrix in matrices:
+        if matrix.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {matrix.ndim}, expected 2 instead; linalg.multi_dot takes vectors")
     if len(matrices) == 1:
         return matrices[0]
     return F.multi_dot(list(matrices), out=out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._checks import dtype_word
 from ._linalg import Described, adjoint, check_float, check_matrix, check_square, checked_svd, decomposed, raw_adjoint
 
 
@@ -19,6 +20,15 @@ def cutoff(xp, values, shape, atol, rtol):
     top = values.max(axis=-1, keepdims=True) if values.shape[-1] else values.sum(axis=-1, keepdims=True)
     bounds = [bound[..., None] if hasattr(bound, "dtype") and bound.ndim else bound for bound in (atol, rtol)]
     return xp.maximum(bounds[1] * top, xp.asarray(bounds[0], values.dtype))
+
+
+def check_bounds(name, **bounds) -> None:
+    """Raise RuntimeError for a bound of singular values that is a tensor of complex numbers."""
+    for argument, bound in bounds.items():
+        if hasattr(bound, "dtype") and bound.dtype.kind == "c":
+            raise RuntimeError(
+                f"torch.{name}: {argument} tensor of complex type is not supported. Got {dtype_word(bound.dtype)}"
+            )
 
 
 @op(at=("linalg.pinv",), kinds={"rcond": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"})
@@ -38,6 +48,7 @@ def linalg_pinv(xp, input, rcond=None, hermitian=False, *, atol=None, rtol=None)
             [0.0000, 0.0000]])
     """
     check_matrix("linalg.pinv", input)
+    check_bounds("linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)
     rtol = rcond if rtol is None else rtol
     if not input.size:
         return xp.zeros(input.shape[:-2] + input.shape[:-3:-1], input.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._linalg import adjoint, check_matrix, check_square, checked_svd, decomposed
-from .least_squares import cutoff
+from .least_squares import check_bounds, cutoff
 
 _REAL = {"complex64": "float32", "complex128": "float64"}
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
@@ -395,9 +395,7 @@ def linalg_matrix_rank(xp, input, tol=None, hermitian=False, *, atol=None, rtol=
     """
     name = "torch.linalg.matrix_rank"
     check_matrix(name, input, "input")
-    for bound in (tol, atol, rtol):
-        if hasattr(bound, "dtype") and bound.dtype.kind == "c":
-            raise RuntimeError(f"{name}: tol, atol and rtol tensors of complex type are not supported.")
+    check_bounds("linalg.matrix_rank", tol=tol, atol=atol, rtol=rtol)
     if hermitian:
         check_square(name, input, "input")
         values = abs(decomposed(xp, name, xp.linalg.eigvalsh, input))

@@ -52,9 +52,14 @@ CALLS = {
         for driver in ("gels", "gelsd", "gelss")
         for rcond in (None, -1.0, 0.0, 1e-3, 1.0, 2.0)
     ),
+    "bounds that are complex": """
+        linalg.pinv(T.eye(2), rtol=T.ones(2, dtype=T.complex64)) | linalg.pinv(T.eye(2), rcond=T.ones(()) * 1j)
+        linalg.pinv(T.eye(2), atol=T.ones(()) * 1j) | linalg.matrix_rank(T.eye(2), rtol=T.ones(()) * 1j)
+        linalg.matrix_rank(T.eye(2), tol=T.ones(()) * 1j) | linalg.pinv(T.eye(2), rtol=T.ones(()))""",
     "norms of matrices by their older names": """
         nuclear_norm(T.eye(2), out=T.empty(())) | nuclear_norm(T.eye(2), (0, 1), out=T.empty(()))
-        frobenius_norm(T.eye(2), (0, 1), out=T.empty(())) | chain_matmul()""",
+        frobenius_norm(T.eye(2), (0, 1), out=T.empty(())) | chain_matmul() | chain_matmul(T.ones(3))
+        chain_matmul(T.ones(2, 3), T.ones(3)) | chain_matmul(T.ones(2, 3, 4), T.ones(4, 3))""",
     "equations of sums": """
         einsum('. ..', T.ones(2)) | einsum('... ...', T.ones(2)) | einsum('... a', T.ones(2, 3))
         einsum('1', T.ones(2)) | einsum('a ->  a', T.ones(2)) | einsum('a->... .', T.ones(2))
