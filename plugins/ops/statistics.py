@@ -218,6 +218,8 @@ def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
     flat = input.reshape(-1)
     if getattr(bins, "ndim", 1) == 0 and hasattr(bins, "__index__") and "int" in str(bins.dtype):
         bins = operator.index(bins)
+    if hasattr(bins, "dtype") and range is not None:
+        raise TypeError("histogram() received an invalid combination of arguments: edges of bins beside range=")
     _check_bins(input, bins, 0)
     edges = bins + 0 if hasattr(bins, "dtype") else _edges(xp, flat, bins, range)
     return _counts(xp, flat[:, None], [edges], weight, density), edges
@@ -286,7 +288,7 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
         raise RuntimeError(f"torch.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
     if not isinstance(bins, (tuple, list)):
         bins = operator.index(bins)
-    elif not any([getattr(own, "ndim", 0) for own in bins]):
+    elif not any([getattr(own, "ndim", 0) or getattr(own, "is_floating_point", bool)() for own in bins]):
         bins = [operator.index(own) for own in bins]
     hist, *edges = F.histogram_grid(input, bins, range=range, weight=weight, density=density)
     if not isinstance(bins, int):

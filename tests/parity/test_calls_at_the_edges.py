@@ -27,12 +27,14 @@ CALLS = {
         histogram(T.ones(3), T.ones(2, dtype=T.float64)) | histogram(T.ones(3) * 5, T.arange(3.0), density=True)
         histogram(T.ones(3), 0) | histogram(T.ones(3) * 5, 2, range=(1, 1)) | histogram(T.ones(3), 2, range=(1.0,))
         histogram(T.ones(3), 2, range=(1.0, 2, 3)) | histogram(T.ones(3, dtype=T.float16), 2)
+        histogram(T.ones(3), T.arange(3.0), range=(0, 1)) | histogram(T.ones(3), T.tensor(2.0))
         histogram(T.ones(3, dtype=T.bfloat16), 2) | histogram(T.ones(3), 2, weight=T.ones(2))""",
     "histograms of points": """
         histogramdd(T.ones(5, 0), []) | histogramdd(T.ones(5, 0), [], density=True) | histogramdd(T.ones(5, 0), 3)
         histogramdd(T.ones(7, 0, 3), 3) | histogramdd(T.ones(4, 2), [T.ones(3), T.ones(1)])
         histogramdd(T.ones(4, 2), [T.ones(3), T.ones(0)]) | histogramdd(T.ones(4, 2), [T.ones(3), T.ones(2, 2)])
         histogramdd(T.ones(4, 2), [T.ones(3), T.ones(2, dtype=T.float64)]) | histogramdd(T.ones(4, 2), [T.ones(3)])
+        histogramdd(T.ones(4, 2), (T.tensor(2.0), T.tensor(2.0))) | histogramdd(T.ones(4, 2), T.ones(2))
         histogramdd(T.ones(4, 2), [2]) | histogramdd(T.ones(4), [2]) | histogramdd(T.ones(4, 2), [0, 2])
         histogramdd(T.ones(4, 2), 2, weight=T.ones(3)) | histogramdd(T.ones(4, 2), 2, weight=T.ones(4, 2))
         histogramdd(T.ones(4, 2), 2, range=(0, 1)) | histogramdd(T.ones(4, 2), 2, range=(0, 1, 1, 0))
