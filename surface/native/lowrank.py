@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 
 
-def _basis(A, q, niter, M):
+def _basis(A, q: int, niter: int, M: plugrad.Tensor | None):
     """Return orthonormal columns that nearly span the range of A - M, by iterating on random ones."""
     R = plugrad.randn(*A.shape[:-2], A.shape[-1], q, dtype=A.dtype, device=A.device)
     A = A if M is None else A - M
@@ -27,7 +27,7 @@ def svd_lowrank(A, q: int | None = 6, niter: int | None = 2, M: plugrad.Tensor |
     >>> torch.allclose(U @ torch.diag(S) @ V.T, A, atol=1e-4)
     True
     """
-    q = 6 if q is None else q
+    q, niter = 6 if q is None else q, 2 if niter is None else niter
     m, n = A.shape[-2:]
     centred = A if M is None else A - M
     if m < n:
