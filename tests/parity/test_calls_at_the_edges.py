@@ -217,3 +217,14 @@ def test_progressions_warn_of_outs_of_another_size(call):
             results.append(eval(f"T.{call}", {"T": library}).tolist())
         told.append(sorted(one.category.__name__ + str(one.message)[:60] for one in caught))
     assert told[0] == told[1] and numbers(results[0]) == pytest.approx(numbers(results[1]))
+
+
+@pytest.mark.parametrize("call", [
+    "ones([1] * 65)", "empty([1] * 65)", "randn([1] * 65)", "full([1] * 65, 2.0)", "ones([1] * 64)[None]",
+    "ones(1).reshape([1] * 65)", "ones(1).view([1] * 65)", "ones(1).expand([1] * 65)", "ones(1).repeat([1] * 65)",
+    "ones([1] * 64).unsqueeze(0)", "stack([T.ones([1] * 64)])", "ones([1] * 64).unflatten(0, (1, 1))",
+])  # fmt: skip
+def test_more_dimensions_than_arrays_have_are_refused_by_that_name(call):
+    with pytest.raises(RuntimeError, match="at most 64 dimensions"):
+        eval(f"T.{call}", {"T": plugrad})
+    assert eval(f"T.{call.replace('65', '64').replace('[1] * 64)', '[1] * 63)')}", {"T": plugrad}).ndim > 60
