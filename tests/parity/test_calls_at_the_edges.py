@@ -228,3 +228,10 @@ def test_more_dimensions_than_arrays_have_are_refused_by_that_name(call):
     with pytest.raises(RuntimeError, match="at most 64 dimensions"):
         eval(f"T.{call}", {"T": plugrad})
     assert eval(f"T.{call.replace('65', '64').replace('[1] * 64)', '[1] * 63)')}", {"T": plugrad}).ndim > 60
+
+
+def test_shapes_that_broadcast_by_the_private_name_that_libraries_use():
+    for library in (plugrad, torch):
+        assert library._C._infer_size(library.Size([2, 1, 3]), library.Size([4, 1])) == library.Size([2, 4, 3])
+        with pytest.raises(RuntimeError):
+            library._C._infer_size(library.Size([2]), library.Size([3]))
