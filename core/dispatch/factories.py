@@ -70,7 +70,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
         result = ttype.wrap(result)
     tensor = new(result, ttype)
     if out is not None:
-        if op.index.keys() & {"step", "steps"} and tensor.shape != out.shape:
+        if op.index.keys() & {"step", "steps", "d"} and tensor.shape != out.shape:
             tensor = rare.laid_as(op, tensor, out)
         return write_out(op, tensor, out, resized=False)
     return require_grad(tensor, requires_grad)

@@ -36,6 +36,7 @@ def apply(op, values: tuple, out=None, inside=False):
     if not inside and (modes.watched and interception.interested(op) or overriding(values)):
         further = lambda values: apply(op, values, out, True)  # noqa: E731
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
+    values = values if out is None else rare.in_dtype_of(op, values, out)
     check(op, values)
     try:
         raw, ttype, requires, special = unwrap(op, values)
@@ -215,8 +216,7 @@ def failed(op, ttype, raw, error, values=None):
         with numpy.errstate(all="ignore"):
             return op.compute(ttype, raw)
     if isinstance(error, (NotImplementedError, AttributeError)) and ttype.device.type != "cpu":
-        cpu_fallback = backends_room().cpu_fallback
-        if cpu_fallback.applies(error, ttype):
+        if (cpu_fallback := backends_room().cpu_fallback).applies(error, ttype):
             return cpu_fallback.compute(op, ttype, raw, error)
     explained = op.explain(error, raw)
     if explained is error and values is not None:

@@ -383,7 +383,7 @@ def write_out(op, result, out, resized=True, values=()):
         what = "functions with out=... arguments don't support automatic differentiation"
         raise RuntimeError(f"{op.name}(): {what}, but one of the arguments requires grad.")
     if out.dtype is not result.dtype:
-        rare.check_out_dtype(op, result.dtype, out.dtype)
+        rare.check_out_dtype(op, result.dtype, out.dtype, values)
     if out.device is not result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, it is on {out.device}")
     inference.check_writable(out)

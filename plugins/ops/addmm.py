@@ -168,20 +168,21 @@ def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
         if vector.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
-    result = F.outer(vec1, vec2)
-    _check_expands(tuple(input.shape), tuple(result.shape))
+    _check_expands(tuple(input.shape), (*vec1.shape, *vec2.shape))
+    dtype = plugrad.promote_types(plugrad.promote_types(vec1.dtype, vec2.dtype), input.dtype)
     for factor, name in ((beta, "beta"), (alpha, "alpha")):
         factor = number(factor)
-        if isinstance(factor, float) and not (result.is_floating_point() or result.is_complex()):
+        if isinstance(factor, float) and not (dtype.is_floating_point or dtype.is_complex):
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-        if isinstance(factor, bool) and result.dtype is not plugrad.bool:
+        if isinstance(factor, bool) and dtype is not plugrad.bool:
             raise RuntimeError(f"Boolean {name} only supported for Boolean results; write {int(factor)}")
-    beta, alpha = _factors(result.dtype.numpy, beta, alpha)
-    if "bool" in str(result.dtype):
+    beta, alpha = _factors(dtype.numpy, beta, alpha)
+    result = F.outer(vec1, vec2).to(dtype)
+    if dtype is plugrad.bool:
         result = result & bool(alpha)
         return result | input if beta else result
     result = result if alpha == 1 else result * alpha
-    return result if beta == 0 else result + (input if beta == 1 else input * beta)
+    return result if beta == 0 else result + (input if beta == 1 else input.to(dtype) * beta)
 
 
 @addr.samples

@@ -188,7 +188,7 @@ def bincount(xp, input, weights=None, minlength=0):
 @bincount.kernel("cpu")
 @native("count_each", otherwise=bincount)
 def bincount_in_c(call, xp, input, weights=None, minlength=0):
-    if weights is not None or minlength < 0 or input.ndim != 1 or not input.size:
+    if weights is not None or minlength < 0 or input.ndim != 1 or not input.size or not is_integer(input.dtype):
         return NotImplemented
     counts = xp.empty(max(input.max() + 1, minlength), xp.int64)
     return counts if call(input, counts) is None else NotImplemented
@@ -213,7 +213,7 @@ def histc(xp, input, bins=100, min=0, max=0):
     if min == max:
         min, max = min - 1, max + 1
     if not (abs(min) < float("inf") and abs(max) < float("inf")):
-        raise RuntimeError(f"torch.histc: range of [{min}, {max}] is not finite")
+        raise RuntimeError(f"torch.histc: range of [{min:g}, {max:g}] is not finite")
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
     inside = input[(input >= min) & (input <= max)].astype("float64")

@@ -113,11 +113,14 @@ def _as_equation(arguments):
 
 
 def _check_word(word, offset, what) -> None:
-    bare = word.replace("...", "", 1)
+    """Raise RuntimeError for what is neither a letter, a space nor the one ellipsis, which has no spaces in it."""
+    bare, dots, rest = word.partition("...")
     if "." in bare:
-        raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
-    for c in bare:
-        if c not in _LETTERS:
+        raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis (...)")
+    if "." in rest:
+        raise RuntimeError(f"einsum(): found '.' for {what} for which an ellipsis was already found")
+    for c in bare + rest:
+        if c not in _LETTERS and c != " ":
             raise RuntimeError(
                 f"einsum(): invalid subscript given at index {offset + word.index(c)} in the equation "
                 "string, subscripts must be in [a-zA-Z]"
@@ -126,7 +129,6 @@ def _check_word(word, offset, what) -> None:
 
 def _parse(equation, ndims):
     """Return one word of labels per operand, and that of the result, with ellipses spelled out."""
-    equation = equation.replace(" ", "")
     inputs, arrow, output = equation.partition("->")
     words = inputs.split(",")
     if len(words) > len(ndims):
@@ -137,6 +139,7 @@ def _parse(equation, ndims):
     for i, (word, ndim) in enumerate(zip(words, ndims)):
         _check_word(word, offset, f"operand {i}")
         offset += len(word) + 1
+        word = word.replace(" ", "")
         count, covered = len(word.replace("...", "")), "..." in word
         if count > ndim or (count != ndim and not covered):
             raise RuntimeError(
@@ -151,8 +154,8 @@ def _parse(equation, ndims):
     letters = "".join(spelled)
     if not arrow:
         return spelled, hidden + "".join(sorted(c for c in set(letters) if c in _LETTERS and letters.count(c) == 1))
-    _check_word(output, offset, "the output")
-    result = output.replace("...", hidden)
+    _check_word(output, offset + 1, "output")
+    result = output.replace(" ", "").replace("...", hidden)
     for c in result:
         if result.count(c) > 1:
             raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
@@ -176,10 +179,10 @@ def _sizes(words, shapes):
             if known == 1:
                 size[c] = n
             elif n not in (1, known):
-                raise RuntimeError(
-                    f"einsum(): subscript {c} has size {n} for operand {i} which does not broadcast "
-                    f"with previously seen size {known}"
-                )
+                what = f"subscript {c} has size {n} for operand {i}"
+                if c not in _LETTERS:
+                    what = f"dimension {word.index(c)} covered by ellipsis in operand {i} has size {n}"
+                raise RuntimeError(f"einsum(): {what} which does not broadcast with previously seen size {known}")
     return size
 
 
@@ -456,6 +459,11 @@ def chain_matmul(F, matrices, *, out=None):
     tensor([[6.]])
     """
     matrices = matrices if isinstance(matrices, (tuple, list)) else (matrices,)
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for matrix in matrices:
+        if matrix.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {matrix.ndim}, expected 2 instead; linalg.multi_dot takes vectors")
     if len(matrices) == 1:
         return matrices[0]
     return F.multi_dot(list(matrices), out=out)

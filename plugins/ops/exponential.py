@@ -182,7 +182,20 @@ def log1p(xp, input):
     >>> torch.log1p(torch.tensor([0., 1.]))
     tensor([0.0000, 0.6931])
     """
+    if input.dtype.kind == "c":
+        return _log1p_of_complex(xp, input)
     return xp.log1p(input)
+
+
+def _log1p_of_complex(xp, z):
+    """`log(1 + z)`, whose real part is half of log1p(x (2 + x) + y^2), where |1 + z| is near one."""
+    x, y = z.real, z.imag
+    square = x * (2 + x) + y * y
+    near = xp.where((square == 0) & (x > -1), x, 0.5 * xp.log1p(square))
+    result = xp.empty(z.shape, z.dtype)
+    result.real = xp.where(abs(square) < 0.5, near, xp.log(xp.hypot(x + 1, y)))
+    result.imag = xp.arctan2(y, x + 1)
+    return result
 
 
 @log1p.vjp

@@ -5,6 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._checks import dtype_word
 from ._linalg import Described, adjoint, check_float, check_matrix, check_square, checked_svd, decomposed, raw_adjoint
 
 
@@ -19,6 +20,15 @@ def cutoff(xp, values, shape, atol, rtol):
     top = values.max(axis=-1, keepdims=True) if values.shape[-1] else values.sum(axis=-1, keepdims=True)
     bounds = [bound[..., None] if hasattr(bound, "dtype") and bound.ndim else bound for bound in (atol, rtol)]
     return xp.maximum(bounds[1] * top, xp.asarray(bounds[0], values.dtype))
+
+
+def check_bounds(name, **bounds) -> None:
+    """Raise RuntimeError for a bound of singular values that is a tensor of complex numbers."""
+    for argument, bound in bounds.items():
+        if hasattr(bound, "dtype") and bound.dtype.kind == "c":
+            raise RuntimeError(
+                f"torch.{name}: {argument} tensor of complex type is not supported. Got {dtype_word(bound.dtype)}"
+            )
 
 
 @op(at=("linalg.pinv",), kinds={"rcond": "tensor|float?", "rtol": "tensor|float?", "atol": "tensor|float?"})
@@ -38,6 +48,7 @@ def linalg_pinv(xp, input, rcond=None, hermitian=False, *, atol=None, rtol=None)
             [0.0000, 0.0000]])
     """
     check_matrix("linalg.pinv", input)
+    check_bounds("linalg.pinv", rcond=rcond, atol=atol, rtol=rtol)
     rtol = rcond if rtol is None else rtol
     if not input.size:
         return xp.zeros(input.shape[:-2] + input.shape[:-3:-1], input.dtype)
@@ -103,7 +114,8 @@ def linalg_lstsq(F, input, b, rcond=None, *, driver=None):
     Args:
         input: matrices (*, m, n).
         b: matrices (*, m, k), or vectors (*, m) with the batch of `input`.
-        rcond: singular values below rcond times the largest count as zero.
+        rcond: singular values below rcond times the largest count as zero; "gels" has no use for it, and "gelsd" for
+            none but those between 0 and 1.
         driver: "gelsy" (the default), "gels", "gelsd" or "gelss": which of the fields are filled, as LAPACK does.
 
     Returns a named tuple (solution, residuals, rank, singular_values); what was not computed is empty.
@@ -131,6 +143,8 @@ def linalg_lstsq(F, input, b, rcond=None, *, driver=None):
     if right.ndim < 2 or input.shape[-2] != right.shape[-2]:
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
     m, n = input.shape[-2:]
+    if driver == "gels" or driver == "gelsd" and rcond is not None and not 0 < rcond < 1:
+        rcond = None
     solution = F.matmul(F.linalg_pinv(input, rcond), right)
     none = F.reshape(F.real(solution) if input.is_complex() else solution, (solution.numel(),))[:0]
     values = F.linalg_svdvals(input).detach() if driver in ("gelsd", "gelss") else none.detach()

@@ -99,7 +99,7 @@ def prod(F, input, dim=None, *, keepdim=False, dtype=None, mask=None):
     tensor(3)
     """
     product, dtype = _filled(F, input, mask, 1), _widened(input, dtype)
-    for d in sorted(_dims(dim, input.ndim), reverse=True):
+    for d in sorted(_dims(dim, input.ndim), reverse=True) if dim != [] else ():  # as in PyTorch; () is all of them
         product = F.prod(product, d, bool(keepdim), dtype=dtype)
     return product.to(dtype)
 

@@ -12,6 +12,8 @@ def reshape_error(shape, size):
     shape = list(shape)
     if shape.count(-1) > 1:
         return RuntimeError("only one dimension can be inferred")
+    if len(shape) > 64:
+        return RuntimeError(f"tensors have at most 64 dimensions, as NumPy's arrays, and not {len(shape)}")
     for i, n in enumerate(shape):
         if n < -1:
             return RuntimeError(f"invalid shape dimension {n} at index {i} of shape {shape}")

@@ -7,6 +7,20 @@ import warnings
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl
 
+_NO_WINDOW = (
+    "A window was not provided. A rectangular window will be applied. {} To suppress this warning and use a "
+    "rectangular window, explicitly set `window=torch.ones(n_fft, device=<device>)`."
+)
+_LEAKS = (
+    "It is known to cause spectral leakage. Other windows such as torch.hann_window or torch.hamming_window are "
+    "recommended to reduce it."
+)
+_LOSES = "Please provide the same window used by stft to make the inversion lossless."
+_PARTS = (
+    "stft with return_complex=False is deprecated: in a future PyTorch release it will raise an error. Write "
+    "torch.view_as_real(torch.stft(..., return_complex=True))."
+)
+
 
 def _check(name, input, n_fft, hop, length, window):
     """Raise RuntimeError for arguments that both transforms refuse."""
@@ -55,7 +69,7 @@ def stft(
     Gives (B, coefficients, windows). Raises `RuntimeError` for sizes that do not fit.
 
     >>> import plugrad as torch
-    >>> torch.stft(torch.ones(16), 8, center=False, return_complex=True).shape
+    >>> torch.stft(torch.ones(16), 8, window=torch.ones(8), center=False, return_complex=True).shape
     torch.Size([5, 5])
     """
     hop, length = hop_length or (n_fft // 4 if hop_length is None else 0), win_length or n_fft
@@ -72,6 +86,10 @@ def stft(
     if align_to_window is not None and center:
         raise RuntimeError("stft: align_to_window should only be set when center = false")
     _check("stft", input, n_fft, hop, length, window)
+    if window is None:
+        warnings.warn(_NO_WINDOW.format(_LEAKS), stacklevel=3)
+    if return_complex is False:
+        warnings.warn(_PARTS, stacklevel=3)
     onesided = not is_complex if onesided is None else onesided
     if onesided and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
@@ -95,7 +113,7 @@ def stft(
 @stft.samples
 def stft_samples(make):
     yield make.args(make(2, 20), 8, 3, window=make(8), return_complex=True)
-    yield make.args(make(20), 8, win_length=5, center=False, onesided=False, return_complex=True)
+    yield make.args(make(20), 8, win_length=5, window=make(5), center=False, onesided=False, return_complex=True)
 
 
 @composite()
@@ -119,7 +137,7 @@ def istft(
     onesided = _check_inverse(input, n_fft, window, onesided, return_complex)
     _check("istft", input, n_fft, hop, size, window)
     if window is None:
-        warnings.warn("istft: window is not given; all its factors are taken to be 1", stacklevel=3)
+        warnings.warn(_NO_WINDOW.format(_LOSES), stacklevel=3)
     frames = F.transpose(input if input.ndim == 3 else input[None], 1, 2)
     norm = "ortho" if normalized else None
     if return_complex:

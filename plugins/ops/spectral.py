@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
 from ._linalg import adjoint, check_matrix, check_square, checked_svd, decomposed
-from .least_squares import cutoff
+from .least_squares import check_bounds, cutoff
 
 _REAL = {"complex64": "float32", "complex128": "float64"}
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
@@ -27,6 +27,24 @@ def _gaps(F, values):
 
 def _without_diagonal(F, matrix):
     return F.triu(matrix, 1) + F.tril(matrix, -1)
+
+
+def _refuse_phases(name, what, F, turn, back=None) -> None:
+    """Raise RuntimeError if a loss changes with the phases of vectors, which a decomposition leaves open.
+
+    The imaginary diagonal of `turn`, plus that of `back`, is the slope along each of them. Tolerances are PyTorch's.
+    """
+    if "complex" not in str(turn.dtype):
+        return
+    turn = F.diagonal(F.imag(turn), 0, -2, -1)
+    back = F.zeros_like(turn) if back is None else F.diagonal(F.imag(back), 0, -2, -1)
+    right = F.all(F.abs(turn + back) <= 1e-2 + 1e-2 * F.abs(back))
+    if not getattr(right, "is_meta", False) and not bool(right):
+        raise RuntimeError(
+            f"{name}_backward: The {what} in the complex case are specified up to multiplication by e^{{i phi}}. The "
+            "specified loss function depends on this quantity, so it is ill-defined: use what no phase changes, such "
+            "as products U @ Vh or absolute values."
+        )
 
 
 # ---------------------------------------------------------------- singular values
@@ -77,6 +95,7 @@ def linalg_svd_vjp(F, g, y, A_shape):
     turn_left = F.matmul(adjoint(F, left), for_left)
     turn_right = F.matmul(right, adjoint(F, for_right))
     turn_left, turn_right = turn_left - adjoint(F, turn_left), turn_right - adjoint(F, turn_right)
+    _refuse_phases("svd", "singular vectors", F, turn_left / 2, turn_right / 2)
     squares = values * values
     inner = (_times(F, turn_left, values) + F.unsqueeze(values, -1) * turn_right) / _gaps(F, squares)
     phases = F.diagonal(turn_left, 0, -2, -1) / (2 * values)
@@ -89,6 +108,32 @@ def linalg_svd_vjp(F, g, y, A_shape):
         part = F.matmul(_times(F, left, 1 / values), for_right)
         result = result + part - F.matmul(F.matmul(part, adjoint(F, right)), right)
     return result
+
+
+@linalg_svd.jvp
+def linalg_svd_jvp(F, tangent, y, A_shape):
+    m, n = A_shape[-2:]
+    k = min(m, n)
+    values, left, right = y[1], y[0][..., :k], y[2][..., :k, :]
+    inner = F.matmul(F.matmul(adjoint(F, left), tangent), adjoint(F, right))
+    turn = F.diagonal(inner - adjoint(F, inner), 0, -2, -1) / (4 * values)  # half of the phases goes to each side
+    change = F.diagonal(F.real(inner) if "complex" in str(inner.dtype) else inner, 0, -2, -1)
+    gaps = _gaps(F, values * values)
+    by_values, values_by = _times(F, inner, values), F.unsqueeze(values, -1) * inner
+    of_left = _without_diagonal(F, (by_values + adjoint(F, by_values)) / gaps) + F.diag_embed(turn)
+    of_right = _without_diagonal(F, (values_by + adjoint(F, values_by)) / gaps) - F.diag_embed(turn)
+    left_change, right_change = F.matmul(left, of_left), F.matmul(adjoint(F, of_right), right)
+    if m > k:
+        part = _times(F, F.matmul(tangent, adjoint(F, right)), 1 / values)
+        left_change = left_change + part - F.matmul(left, F.matmul(adjoint(F, left), part))
+    if n > k:
+        part = F.matmul(adjoint(F, left), tangent) / F.unsqueeze(values, -1)
+        right_change = right_change + part - F.matmul(F.matmul(part, adjoint(F, right)), right)
+    if y[0].shape[-1] > k:  # the basis of what is left over is anyone's choice
+        left_change = F.cat([left_change, F.zeros_like(y[0][..., k:])], -1)
+    if y[2].shape[-2] > k:
+        right_change = F.cat([right_change, F.zeros_like(y[2][..., k:, :])], -2)
+    return left_change, change, right_change
 
 
 @linalg_svd.samples
@@ -192,9 +237,19 @@ def linalg_eigh_meta(input, UPLO="L"):
 def linalg_eigh_vjp(F, g, y):
     # Giles 2008, section 3.1.
     values, vectors = y
-    inner = F.matmul(adjoint(F, vectors), g[1]) / _gaps(F, values)
+    turn = F.matmul(adjoint(F, vectors), g[1])
+    _refuse_phases("linalg_eigh", "eigenvectors", F, turn)
+    inner = turn / _gaps(F, values)
     inner = _without_diagonal(F, inner) + F.diag_embed(g[0])
     return F.matmul(F.matmul(vectors, inner), adjoint(F, vectors))
+
+
+@linalg_eigh.jvp
+def linalg_eigh_jvp(F, tangent, y):
+    values, vectors = y
+    inner = F.matmul(F.matmul(adjoint(F, vectors), tangent), vectors)
+    change = F.diagonal(F.real(inner) if "complex" in str(inner.dtype) else inner, 0, -2, -1)
+    return change, F.matmul(vectors, _without_diagonal(F, inner / _gaps(F, values)))
 
 
 @linalg_eigh.samples
@@ -264,10 +319,21 @@ def linalg_eig_vjp(F, g, y):
     values, vectors = y
     vh = adjoint(F, vectors)
     turn = F.matmul(vh, g[1])
+    _refuse_phases("linalg_eig", "eigenvectors", F, turn)
     lengths = F.real(F.diagonal(turn, 0, -2, -1))
     inner = (turn - _times(F, F.matmul(vh, vectors), lengths)) / F.conjugated(_gaps(F, values))
     inner = _without_diagonal(F, inner) + F.diag_embed(g[0])
     return F.solve_matrices(vh, F.matmul(inner, vh))
+
+
+@linalg_eig.jvp
+def linalg_eig_jvp(F, tangent, y):
+    values, vectors = y
+    tangent = tangent if "complex" in str(tangent.dtype) else F.complex(tangent, F.zeros_like(tangent))
+    inner = F.solve_matrices(vectors, F.matmul(tangent, vectors))
+    turned = F.matmul(vectors, _without_diagonal(F, inner / _gaps(F, values)))
+    lengths = F.real(F.sum(F.conjugated(vectors) * turned, (-2,)))
+    return F.diagonal(inner, 0, -2, -1), turned - _times(F, vectors, lengths)
 
 
 @linalg_eig.samples
@@ -329,9 +395,7 @@ def linalg_matrix_rank(xp, input, tol=None, hermitian=False, *, atol=None, rtol=
     """
     name = "torch.linalg.matrix_rank"
     check_matrix(name, input, "input")
-    for bound in (tol, atol, rtol):
-        if hasattr(bound, "dtype") and bound.dtype.kind == "c":
-            raise RuntimeError(f"{name}: tol, atol and rtol tensors of complex type are not supported.")
+    check_bounds("linalg.matrix_rank", tol=tol, atol=atol, rtol=rtol)
     if hermitian:
         check_square(name, input, "input")
         values = abs(decomposed(xp, name, xp.linalg.eigvalsh, input))

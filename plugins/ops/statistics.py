@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 from plugrad.extend import Op, collect, composite, hookimpl, op
@@ -117,26 +118,42 @@ corrcoef.samples(cov_samples)
 # ---------------------------------------------------------------- histograms
 
 
-def _edges(xp, name, input, bins, range, dimension=0):
+def _edges(xp, input, bins, range, dimension=0):
     """Edges of equal bins over `range`, or over what the data spans."""
-    if bins <= 0:
-        raise RuntimeError(f"{name}(): bins must be > 0, but got {bins} for dimension {dimension}")
     if range is not None:
-        if len(range) != 2:
-            raise RuntimeError(f"{name}(): range should have 2 elements for a dimension, but got {len(range)}")
         low, high = map(float, range)
     else:
         low, high = (float(input.min()), float(input.max())) if input.size else (0.0, 1.0)
     for bound in (low, high):
         if bound - bound != 0:
-            raise RuntimeError(f"{name}(): dimension {dimension}'s range [{low:g}, {high:g}] is not finite")
+            raise RuntimeError(f"torch.histogramdd: dimension {dimension}'s range [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError(
-            f"{name}(): min should not exceed max, but got min {low:g} max {high:g} for dimension {dimension}"
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {dimension}"
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
     return xp.linspace(low, high, bins + 1, dtype=input.dtype)
+
+
+def _check_bins(input, bins, dimension) -> None:
+    """Raise RuntimeError for bins of a dimension, a number or edges, that there can't be."""
+    where = f"in the bins tensor for dimension {dimension}"
+    if hasattr(bins, "dtype"):
+        if bins.dtype != input.dtype:
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
+                f"{input.dtype} and bins for dimension {dimension} with dtype {bins.dtype}"
+            )
+        if bins.ndim != 1:
+            raise RuntimeError(
+                f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} dimensions {where}"
+            )
+        if not len(bins):
+            raise RuntimeError(f"torch.histogramdd: bins tensor should have at least 1 element, but got 0 {where}")
+    count = len(bins) - 1 if hasattr(bins, "dtype") else bins
+    if count <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {count} for dimension {dimension}")
 
 
 def _counts(xp, points, edges, weight, density):
@@ -160,13 +177,25 @@ def _counts(xp, points, edges, weight, density):
     return counts
 
 
-def _check_histogram(name, input, weight) -> None:
-    if input.dtype.kind != "f":
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype}': write input.float()")
+def _check_histogram(input, weight, range, shape) -> None:
+    """Raise what PyTorch raises for arguments of a histogram of points of the shape `shape`."""
+    if input.dtype not in ("float32", "float64"):
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype}': write input.float()")
     if weight is not None and weight.dtype != input.dtype:
         raise RuntimeError(
-            f"{name}(): if weight tensor is provided, input tensor and weight tensor should have the "
-            f"same dtype, but got input {input.dtype}, and weight {weight.dtype}"
+            "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the "
+            f"same dtype, but got input({input.dtype}), and weight({weight.dtype})"
+        )
+    if weight is not None and weight.shape != shape[:-1]:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input "
+            f"tensor excluding its innermost dimension, but got input with shape {list(shape)} "
+            f"and weight with shape {list(weight.shape)}"
+        )
+    if range is not None and len(range) != 2 * shape[-1]:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {shape[-1]}-dimensional histogram range should have {2 * shape[-1]} elements, "
+            f"but got {len(range)}"
         )
 
 
@@ -185,25 +214,14 @@ def histogram(xp, input, bins=100, *, range=None, weight=None, density=False):
     >>> torch.histogram(torch.tensor([1., 2., 2., 4.]), 3).hist
     tensor([1., 2., 1.])
     """
-    _check_histogram("torch.histogram", input, weight)
-    if weight is not None and weight.shape != input.shape:
-        raise RuntimeError(
-            "torch.histogram(): if weight tensor is provided it should have the same shape as the input "
-            f"tensor excluding its innermost dimension, but got input with shape {list(input.shape)} "
-            f"and weight with shape {list(weight.shape)}"
-        )
+    _check_histogram(input, weight, range, (*input.shape, 1))
     flat = input.reshape(-1)
     if getattr(bins, "ndim", 1) == 0 and hasattr(bins, "__index__") and "int" in str(bins.dtype):
         bins = operator.index(bins)
-    if hasattr(bins, "dtype"):
-        if bins.ndim != 1 or bins.dtype != input.dtype:
-            raise RuntimeError(
-                "torch.histogram(): bins tensor should have one dimension and the dtype of the input, "
-                f"but got {bins.ndim} dimensions, {bins.dtype}"
-            )
-        edges = bins + 0
-    else:
-        edges = _edges(xp, "torch.histogram", flat, bins, range)
+    if hasattr(bins, "dtype") and range is not None:
+        raise TypeError("histogram() received an invalid combination of arguments: edges of bins beside range=")
+    _check_bins(input, bins, 0)
+    edges = bins + 0 if hasattr(bins, "dtype") else _edges(xp, flat, bins, range)
     return _counts(xp, flat[:, None], [edges], weight, density), edges
 
 
@@ -225,19 +243,22 @@ def histogram_samples(make):
 @op(at=(), vjp=None)
 def histogram_grid(xp, input, bins, *, range=None, weight=None, density=False):
     """Numbers of points in the boxes of a grid, then the edges of each dimension."""
-    _check_histogram("torch.histogramdd", input, weight)
-    points = input.reshape(-1, input.shape[-1])
-    n = points.shape[1]
+    _check_histogram(input, weight, range, input.shape)
+    n = input.shape[-1]
+    points = input.reshape(math.prod(input.shape[:-1]), n)
     bins = [bins] * n if isinstance(bins, int) else list(bins)
     if len(bins) != n:
         raise RuntimeError(
-            "torch.histogramdd(): The size of bins must be equal to the innermost dimension of the input: "
-            f"{len(bins)} != {n}"
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input: "
+            f"expected {n} numbers of bins or sequences of edges, but got {len(bins)}"
         )
     edges = []
     for d, (own, column) in enumerate(zip(bins, points.T)):
+        _check_bins(input, own, d)
         own_range = None if range is None else range[2 * d : 2 * d + 2]
-        edges.append(own + 0 if hasattr(own, "dtype") else _edges(xp, "torch.histogramdd", column, own, own_range, d))
+        edges.append(own + 0 if hasattr(own, "dtype") else _edges(xp, column, own, own_range, d))
+    if not n:
+        return (xp.asarray(math.nan if density else 0.0, dtype=input.dtype),)
     return (_counts(xp, points, edges, weight, density), *edges)
 
 
@@ -264,10 +285,10 @@ def histogramdd(F, input, bins, *, range=None, weight=None, density=False):
             [1., 0.]])
     """
     if input.ndim < 2:
-        raise RuntimeError(f"torch.histogramdd(): input tensor should have at least 2 dimensions, but got {input.ndim}")
+        raise RuntimeError(f"torch.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
     if not isinstance(bins, (tuple, list)):
         bins = operator.index(bins)
-    elif not any([getattr(own, "ndim", 0) for own in bins]):
+    elif not any([getattr(own, "ndim", 0) or getattr(own, "is_floating_point", bool)() for own in bins]):
         bins = [operator.index(own) for own in bins]
     hist, *edges = F.histogram_grid(input, bins, range=range, weight=weight, density=density)
     if not isinstance(bins, int):

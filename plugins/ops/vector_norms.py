@@ -211,7 +211,7 @@ def linalg_norm(F, input, ord=None, dim=None, keepdim=False, *, dtype=None):
     >>> torch.linalg.norm(torch.tensor([[3., 0.], [4., 0.]])), torch.linalg.norm(torch.tensor([[3., 0.], [4., 0.]]), 1)
     (tensor(5.), tensor(7.))
     """
-    if dim is not None and isinstance(dim, (tuple, list)) and len(dim) > 2 and ord is not None:
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
         return F.linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
@@ -259,6 +259,10 @@ def norm_samples(make):
     yield make(5), 2
 
 
+def _of_nothing(F, input):
+    return F.sum(F.real(input) if input.is_complex() else input, (-2, -1)) * 0.0
+
+
 @composite(at=("linalg.cond",), kinds={"p": "number|str?"}, autocast={"cpu": "float32"})
 def linalg_cond(F, input, p=None):
     """Condition number of matrices: the norm of `input` times the norm of its inverse.
@@ -275,7 +279,7 @@ def linalg_cond(F, input, p=None):
         raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
     if p is None or p in (2, -2):
         if not input.numel():
-            return F.sum(input, (-2, -1)) * 0.0
+            return _of_nothing(F, input)
         values = F.linalg_svdvals(input)
         first, last = values[..., 0], values[..., -1]
         return last / first if p == -2 else first / last
@@ -283,11 +287,11 @@ def linalg_cond(F, input, p=None):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if input.shape[-1] != input.shape[-2]:
         raise RuntimeError(
-            f"linalg.cond: A must be batches of square matrices, but they are {input.shape[-2]} by {input.shape[-1]} "
-            "matrices"
+            f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {input.shape[-2]} by "
+            f"{input.shape[-1]} matrices"
         )
     if not input.numel():
-        return F.sum(input, (-2, -1)) * 0.0
+        return _of_nothing(F, input)
     inverse, info = F.linalg_inv_ex(input)
     product = F.linalg_matrix_norm(input, p) * F.linalg_matrix_norm(F.where(F.isfinite(inverse), inverse, 0.0), p)
     return F.where(info > 0, _INF, product)

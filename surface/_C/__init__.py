@@ -57,6 +57,11 @@ _autograd = types.SimpleNamespace(
 )
 
 
+def _infer_size(one, other):
+    """Return the shape that two shapes broadcast to."""
+    return plugrad.broadcast_shapes(one, other)
+
+
 class _WeakTensorRef:
     """A reference to a tensor that does not keep it."""
 

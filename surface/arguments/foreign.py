@@ -8,6 +8,7 @@ import plugrad
 
 _SHAPES = ("cannot reshape array", "input operand has more dimensions", "could not broadcast", "operands could not")
 _NO_SUCH_TYPE = ("ufunc ", "Wrong type (", "cupy.add.at only supports")
+_TOO_DEEP = ("maximum supported dimension", "number of dimensions must be within", "ndmin must be")
 _TOO_BIG = ("array is too big", "Maximum allowed", "negative dimensions", "cannot fit")
 
 
@@ -18,6 +19,9 @@ def translated(op, error):
         here = type(error).__module__.startswith(("builtins", "numpy"))  # not the memory of a device
         kind = RuntimeError if here else plugrad.OutOfMemoryError
         return kind(f"{op.name}(): not enough memory for the result: {text or 'memory is full'}")
+    if isinstance(error, (ValueError, IndexError)) and text.startswith(_TOO_DEEP):
+        told = "tensors have at most 64 dimensions, as NumPy's arrays; join some of them by flatten()"
+        return RuntimeError(f"{op.name}(): {told}")
     if isinstance(error, numpy.linalg.LinAlgError):
         return plugrad.linalg.LinAlgError(f"{op.name}(): {text}")
     if isinstance(error, ValueError) and text.startswith(_SHAPES):

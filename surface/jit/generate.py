@@ -105,7 +105,7 @@ class Generator:
             arguments.insert(0, ast.arg(f"{_RESERVED}self"))
         defaults, stated = [], [one[2] for one in tree["arguments"] if len(one) > 2]
         for value in stated:
-            defaults.append(self._constant(value))
+            defaults.append(self._default(value))
         if len(tree["arguments"]) and any(
             len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(stated) :]
         ):
@@ -219,6 +219,11 @@ class Generator:
 
     def _name(self, name):
         return ast.Name(identifier(name), ast.Load())
+
+    def _default(self, value):
+        if type(value) in (list, tuple):  # no list: one function would hand the same to all its calls
+            return ast.Tuple([self._default(one) for one in value], ast.Load())
+        return self._constant(value)
 
     def _constant(self, value):
         if type(value) in _LITERALS:

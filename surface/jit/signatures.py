@@ -82,7 +82,7 @@ class Signature:
             elif one.name in kwargs:
                 value = kwargs[one.name]
             elif one.default is not MISSING:
-                bound.append(one.default)
+                bound.append(list(one.default) if one.type.name == "List" and one.default is not None else one.default)
                 continue
             else:
                 raise RuntimeError(f"{self.name}() is missing value for argument '{one.name}'. Declaration: {self}")

@@ -83,17 +83,17 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
 
 
-def nuclear_norm(input, dim=(-2, -1), keepdim=False):
+def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
     """Sum of the singular values of matrices; see `torch.linalg.matrix_norm`."""
     if isinstance(dim, bool):
         dim, keepdim = (-2, -1), dim
-    return plugrad.linalg.matrix_norm(input, "nuc", dim, keepdim)
+    return plugrad.linalg.matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
-def frobenius_norm(input, dim, keepdim=False):
+def frobenius_norm(input, dim, keepdim=False, *, out=None):
     """Root of the sum of squares over dimensions."""
     dims = [dim] if isinstance(dim, int) else list(dim)
-    return plugrad.linalg.vector_norm(input, 2, dims or None, keepdim)
+    return plugrad.linalg.vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
 def conv_tbc(input, weight, bias, pad=0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 
 
-def _basis(A, q, niter, M):
+def _basis(A, q: int, niter: int, M: plugrad.Tensor | None):
     """Return orthonormal columns that nearly span the range of A - M, by iterating on random ones."""
     R = plugrad.randn(*A.shape[:-2], A.shape[-1], q, dtype=A.dtype, device=A.device)
     A = A if M is None else A - M
@@ -16,7 +16,7 @@ def _basis(A, q, niter, M):
     return Q
 
 
-def svd_lowrank(A, q=6, niter=2, M=None):
+def svd_lowrank(A, q: int | None = 6, niter: int | None = 2, M: plugrad.Tensor | None = None):
     """Return (U, S, V) of a matrix of low rank, A - M where M is given, with q singular values.
 
     The values are exact where the rank is at most q; more iterations `niter` make others more exact.
@@ -27,7 +27,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     >>> torch.allclose(U @ torch.diag(S) @ V.T, A, atol=1e-4)
     True
     """
-    q = 6 if q is None else q
+    q, niter = 6 if q is None else q, 2 if niter is None else niter
     m, n = A.shape[-2:]
     centred = A if M is None else A - M
     if m < n:
@@ -39,7 +39,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     return Q @ U, S, Vh.mH
 
 
-def pca_lowrank(A, q=None, center=True, niter=2):
+def pca_lowrank(A, q: int | None = None, center: bool = True, niter: int = 2):
     """Return (U, S, V) of the principal components of a matrix: `A @ V` are the projections.
 
     Args:

@@ -41,11 +41,11 @@ def check_size(op, raw) -> None:
 def laid_as(op, numbers, out):
     """Return the numbers in the shape of `out` where they fill it just as it lies; warn where `out` gets another size.
 
-    Of `linspace` and `logspace`, whose number is given, nothing is said.
+    Of `linspace` and `logspace`, whose number is given, nothing is said, nor of `range`.
     """
     if numbers.numel() == out.numel():
         return numbers.reshape(out.shape)
-    if "step" in op.parameters and out.numel():
+    if ("step" in op.parameters or "d" in op.parameters) and "range" not in op.names and out.numel():
         warnings.warn(
             f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not "
             f"match the computed number of elements {numbers.numel()}. Note that this may occur as a result of "

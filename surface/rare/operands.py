@@ -82,26 +82,65 @@ def check_outs(op, result, out) -> None:
             raise RuntimeError(f"{op.name}(): {what}")
 
 
-# Ops, by public name, whose `out=` must have the dtype of the result; those of all others may have a wider one.
+_COMPUTED_IN_OUT = frozenset("sum prod mean nansum cumsum cumprod".split())
+
+
+def in_dtype_of(op, values, out) -> tuple:
+    """Return the arguments of a call, with the dtype of `out=` as its `dtype=` where PyTorch computes in that."""
+    if op.trusted and op.name in _COMPUTED_IN_OUT and isinstance(out, Tensor):
+        place = op.index["dtype"]
+        if values[place] is None and (op.name != "mean" or out.dtype.is_floating_point or out.dtype.is_complex):
+            return (*values[:place], out.dtype, *values[place + 1 :])
+    return values
+
+
+# Ops, by public name or their own, whose `out=` must have the dtype of the result; those of all others may have a
+# wider one.
 _EXACT_OUTS = frozenset(
-    "abs addbmm addmm addmv alias_copy amax amin argmax argmin baddbmm bitwise_not bmm bucketize ceil "
-    "chain_matmul conj_physical cross detach_copy diag diagonal_copy dot float_power floor frac gather hardshrink "
-    "hash_tensor heaviside histc index_add index_copy index_select inner inverse isin isneginf isposinf lerp "
-    "linalg.cross linalg.det linalg.eigvalsh linalg.inv linalg.matmul linalg.matrix_norm linalg.matrix_power "
-    "linalg.multi_dot linalg.norm linalg.solve linalg.svdvals linalg.vecdot linalg.vector_norm log_softmax "
-    "logcumsumexp masked_select matmul matrix_power mm msort multinomial mv nan_to_num nanquantile neg norm round "
-    "scatter scatter_add searchsorted select_copy sgn sign signbit slice_scatter softmax special.round squeeze_copy "
-    "t_copy take take_along_dim tensordot transpose_copy tril triu trunc unsqueeze_copy vdot view_as_real_copy "
-    "where".split()
+    """
+    abs addbmm addmm addmv alias_copy amax amin aminmax argmax argmin as_strided_copy baddbmm bitwise_not bmm
+    bucketize ceil chain_matmul complex conj_physical cross cummax cummin cumprod cumsum detach_copy diag
+    diagonal_copy dot expand_copy fft.ifft fft.ihfft float_power floor frac frexp gather hardshrink hash_tensor
+    heaviside histc histogram index_add index_copy index_reduce index_select inner inverse isin isneginf isposinf
+    kthvalue linalg.cross linalg.det linalg.eigvalsh linalg.inv linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex
+    linalg.ldl_solve linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matmul linalg.matrix_norm
+    linalg.matrix_power linalg.multi_dot linalg.norm linalg.qr linalg.slogdet linalg.solve linalg.solve_ex
+    linalg.solve_triangular linalg.svd linalg.svdvals linalg.vecdot linalg.vector_norm log_softmax logcumsumexp
+    lu_solve lu_unpack masked_select matmul matrix_power max mean median min mm mode msort multinomial mv nan_to_num
+    nanmedian nanquantile nansum narrow_copy native_batch_norm neg nn.functional.gelu nn.functional.logsigmoid
+    nn.functional.softplus nn.functional.softshrink nonzero_static norm ormqr permute_copy polar prod qr quantile
+    renorm round scatter scatter_add scatter_reduce searchsorted select_copy sgn sign signbit slice_scatter slogdet
+    softmax sort special.round split_with_sizes_copy squeeze_copy sum t_copy take take_along_dim tensordot topk
+    transpose_copy triangular_solve tril triu trunc unbind_copy unfold_copy unsqueeze_copy vdot view_as_complex_copy
+    view_as_real_copy view_copy where
+    """.split()
 )
 
 
-def check_out_dtype(op, dtype, out) -> None:
-    """Raise RuntimeError if a tensor of the dtype `out` can't take the result of an op, which has another `dtype`."""
+# Those of which this depends on the arguments.
+_EXACT_WHERE = {
+    "abs": lambda out, input: not (input.is_complex() and (out is input.dtype or out.is_floating_point)),
+    "clamp": lambda out, input, *bounds: not any(isinstance(bound, Tensor) for bound in bounds),
+    "clamp_min": lambda out, input, bound: not isinstance(bound, Tensor),
+    "clamp_max": lambda out, input, bound: not isinstance(bound, Tensor),
+    "lerp": lambda out, input, end, weight: isinstance(weight, Tensor) and weight.ndim > 0,
+}
+
+
+def check_out_dtype(op, dtype, out, values=()) -> None:
+    """Raise what PyTorch raises if a tensor of the dtype `out` can't take the result of an op, which has a `dtype`."""
+    where = _EXACT_WHERE.get(op.name)
     if op.trusted and op.name in ("all", "any"):
         if out._label != "Byte":  # which stood for bool once
             raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out._label}")
-    elif op.trusted and not _EXACT_OUTS.isdisjoint(op.names):
+    elif op.trusted and (where(out, *values) if where else not _EXACT_OUTS.isdisjoint((op.name, *op.names))):
         raise RuntimeError(f"Found dtype {out._label} but expected {dtype._label}: out= of {op.name}() has no other")
+    if op.trusted and op.names and op.names[0].startswith("fft.") and dtype.is_complex is not out.is_complex:
+        kind = "complex" if dtype.is_complex else "floating point"
+        raise RuntimeError(f"{op.name} expects a {kind} output tensor, but got {out._label}")
     if not can_cast(dtype, out):
-        raise RuntimeError(f"result type {dtype._label} can't be cast to the desired output type {out._label}")
+        error = TypeError if op.trusted and op.name in _JOINING else RuntimeError
+        raise error(f"result type {dtype._label} can't be cast to the desired output type {out._label}")
+
+
+_JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack".split())

@@ -365,3 +365,36 @@ def saved(made):
     plugrad.jit.save(made, file)
     file.seek(0)
     return file
+
+
+def sums_over(x: plugrad.Tensor, dims: list[int] = (-2, -1), factors: list[float] = (1.0, 2.0)):
+    return x.sum(dims) * factors[1]
+
+
+def sums_over_the_usual(x: plugrad.Tensor):
+    return sums_over(x) + sums_over(x, factors=[0.0, 1.0])
+
+
+def grown(x: plugrad.Tensor, dims: list[int] = (0,)):
+    dims.append(1)
+    return x.sum(dims)
+
+
+def test_defaults_of_lists_may_be_tuples():
+    x = plugrad.arange(6.0).view(2, 3)
+    staged = plugrad.jit.script(sums_over)
+    assert staged(x).item() == 30.0 and staged(x, [0]).tolist() == [6.0, 10.0, 14.0]
+    assert staged(x, (1,), [0.0, 0.0]).sum() == 0
+    assert plugrad.jit.script(sums_over_the_usual)(x).item() == 45.0
+    longer = plugrad.jit.script(grown)
+    assert longer(x).item() == longer(x).item() == 15.0  # each call has a list of its own
+    kept = io.BytesIO()
+    plugrad.jit.save(staged, kept)
+    kept.seek(0)
+    assert plugrad.jit.load(kept)(x).item() == 30.0
+
+
+def test_few_singular_values_are_found_by_staged_programs():
+    A = plugrad.outer(plugrad.arange(1.0, 9.0), plugrad.ones(6))
+    U, S, V = plugrad.jit.script(plugrad.svd_lowrank)(A, 2)
+    assert plugrad.allclose(U @ plugrad.diag(S) @ V.T, A, atol=1e-4)
