@@ -23,7 +23,8 @@ __all__ = [
 def _deprecated(function, instead=None):
     """Return the function with a warning that names what replaced it."""
     name = function.__name__
-    text = f"functorch.{name} is deprecated and stands here for older programs; write {instead or f'torch.func.{name}'}"
+    instead = instead or f"torch.func.{name}"
+    text = f"functorch.{name} is deprecated and stands here for older programs. Please use `{instead}` instead"
 
     @functools.wraps(function)
     def warned(*args, **kwargs):
