@@ -43,7 +43,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         chunk_size: accepted; a loop needs no memory for more than one slice at a time.
 
     Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
-    RuntimeError for random numbers under randomness="error".
+    RuntimeError for random numbers under randomness="error" and where an input that is passed whole is written to.
 
     >>> import plugrad as torch
     >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
@@ -75,15 +75,40 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         if size >= MANY:
             _warn_of_loop(name, size)
         slices = [value if dim is None else value.unbind(dim) for value, dim in zip(values, dims)]
+        whole = _Whole([value for value, dim in zip(values, dims) if dim is None and isinstance(value, Tensor)])
 
         def one(number):
             items = [part if dim is None else part[number] for part, dim in zip(slices, dims)]
-            return func(*nest.rebuild(args, iter(items)), **kwargs)
+            result = func(*nest.rebuild(args, iter(items)), **kwargs)
+            whole.check()
+            return result
 
         bases = [value if value._base is None else value._base for value, dim in zip(values, dims) if dim is not None]
         return _stacked(_each(one, size, randomness), out_dims, name, bases)
 
     return transformed
+
+
+class _Whole:
+    """Inputs that are passed whole: who writes to one in place must write the same for each slice."""
+
+    def __init__(self, tensors):
+        self.tensors, self.versions = tensors, [tensor._version for tensor in tensors]
+        self.written: dict = {}  # the number of a tensor: what the first slice that wrote to it left in it
+
+    def check(self) -> None:
+        """Raise RuntimeError if the last slice left other values in a tensor than the one before."""
+        for number, tensor in enumerate(self.tensors):
+            if tensor._version == self.versions[number]:
+                continue
+            self.versions[number] = tensor._version
+            first = self.written.setdefault(number, tensor.detach().clone())
+            if not bool(((tensor == first) | (tensor != tensor) & (first != first)).all()):
+                raise RuntimeError(
+                    "vmap: inplace arithmetic(self, *extra_args) is not possible where `self` is not vmapped over and "
+                    "what is written differs between slices: an input whose in_dim is None was written to. Use the "
+                    "out-of-place op and return its result"
+                )
 
 
 def _each(one, size, randomness) -> list:

@@ -272,3 +272,21 @@ def program_numbers_of_arguments(torch):
     chosen = [(0, -2), (1, 1), (-1, -2), -3, 2, ("0",), [0], (1, 0), ()]
     found = [outcome(lambda c=c: torch.func.grad(torch.mul, argnums=c)(x, y), words=0) for c in chosen]
     return [found, torch.func.jacrev(torch.sin, _preallocate_and_copy=True, chunk_size=1)(table(torch)[0])]
+
+
+def program_writes_to_what_a_vmap_does_not_slice(torch):
+    """The same for all slices is written; what differs between them is refused."""
+
+    def attempt(function, value):
+        whole = torch.tensor([1.0, 2.0, float("nan")])
+        return outcome(lambda: torch.vmap(function, (None, 0))(whole, value), words=3), whole
+
+    value = torch.arange(6.0).reshape(2, 3)
+    return [
+        attempt(lambda a, b: a.copy_(b) + 1, value)[0],
+        attempt(lambda a, b: a.mul_(b) + 1, value)[0],
+        attempt(lambda a, b: a.mul(b), value),
+        attempt(lambda a, b: a.fill_(2.0) + b, value),
+        attempt(lambda a, b: a.clamp_(0, 1) + b, value),
+        attempt(lambda a, b: b.copy_(a), value.clone()),
+    ]
