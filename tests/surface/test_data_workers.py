@@ -304,3 +304,15 @@ def test_distributed_sampler():
     assert len(DistributedSampler(range(7), 2, 0, drop_last=True)) == 3
     with pytest.raises(ValueError, match="Invalid rank 2"):
         DistributedSampler(range(7), 2, 2)
+
+
+def test_what_is_known_of_a_worker_is_told_as_pytorch_does():
+    pytorch = pytest.importorskip("torch")
+    known = [
+        library.utils.data._utils.worker.WorkerInfo(id=1, num_workers=2, seed=3, dataset=[4])
+        for library in (pytorch, torch)
+    ]
+    assert repr(known[0]) == repr(known[1])
+    for one in known:
+        with pytest.raises(AttributeError, match="cannot assign to field 'id'"):
+            one.id = 2

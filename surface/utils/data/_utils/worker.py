@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import queue
 import random
@@ -19,20 +20,19 @@ PARENT_LOOKED_FOR = 1.0  # seconds between looks whether the program still lives
 _worker_info = None  # libraries set it to have a data set believe that it is in a worker
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What a data set in a worker process can know: `id`, `num_workers`, `seed`, `dataset`.
+    """What a data set in a worker process can know; nothing of it can be set.
 
-    `dataset` is the worker's own copy, which may be changed.
+    `dataset` is the worker's own copy, which may be changed. `rng` is None and `worker_method` "multiprocessing".
     """
 
-    def __init__(self, **values):
-        vars(self).update(values)
-
-    def __setattr__(self, name, value):
-        raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
-
-    def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+    id: int
+    num_workers: int
+    seed: int
+    dataset: object
+    rng: object = None
+    worker_method: str | None = "multiprocessing"
 
 
 def get_worker_info():
