@@ -105,9 +105,9 @@ class _Whole:
             first = self.written.setdefault(number, tensor.detach().clone())
             if not bool(((tensor == first) | (tensor != tensor) & (first != first)).all()):
                 raise RuntimeError(
-                    "vmap: inplace arithmetic(self, *extra_args) is not possible where `self` is not vmapped over and "
-                    "what is written differs between slices: an input whose in_dim is None was written to. Use the "
-                    "out-of-place op and return its result"
+                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` "
+                    "in extra_args that has more elements than `self`: an input whose in_dim is None was written to, "
+                    "with other values for each slice. Use the out-of-place op and return its result"
                 )
 
 
