@@ -14,6 +14,7 @@ from plugrad import Tensor, autograd, nest
 from plugrad.autograd.rare.copied_views import copy_behind
 from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random
+from plugrad.func.random_sources import generators_of
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -38,8 +39,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         in_dims: dimension along which each argument is sliced, None for one that is passed whole; nested as the
             arguments are. Keyword arguments are passed whole.
         out_dims: dimension along which each result is stacked; None for one that is the same for all slices.
-        randomness: "error" refuses ops that draw random numbers; "same" draws the same ones for each slice from the
-            CPU's default generator, "different" others.
+        randomness: "error" refuses ops that draw random numbers; "same" draws the same ones for each slice, from the
+            CPU's default generator or one that `func` is given, names or encloses; "different" others.
         chunk_size: accepted; a loop needs no memory for more than one slice at a time.
 
     Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
@@ -84,7 +85,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             return result
 
         bases = [value if value._base is None else value._base for value, dim in zip(values, dims) if dim is not None]
-        return _stacked(_each(one, size, randomness), out_dims, name, bases)
+        sources = generators_of(func, args, kwargs) if randomness == "same" else ()
+        return _stacked(_each(one, size, randomness, sources), out_dims, name, bases)
 
     return transformed
 
@@ -111,18 +113,21 @@ class _Whole:
                 )
 
 
-def _each(one, size, randomness) -> list:
-    """Return the results of all slices, with the random numbers that are asked for."""
+def _each(one, size, randomness, sources=()) -> list:
+    """Return the results of all slices, with the random numbers that are asked for.
+
+    `sources` are generators beside the default one that each slice finds as the first did.
+    """
     if randomness == "error":
         with refusing_random(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
             "randomness flags on vmap or perform the randomness operation out of vmap"
         ):
             return [one(number) for number in range(size)]
-    before, results = plugrad.get_rng_state(), []
+    states, results = [(source, source.get_state()) for source in (plugrad.default_generator, *sources)], []
     for number in range(size):
-        if randomness == "same":
-            plugrad.set_rng_state(before)
+        for source, state in states if randomness == "same" else ():
+            source.set_state(state)
         results.append(one(number))
     return results
 

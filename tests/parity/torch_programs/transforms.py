@@ -290,3 +290,22 @@ def program_writes_to_what_a_vmap_does_not_slice(torch):
         attempt(lambda a, b: a.clamp_(0, 1) + b, value),
         attempt(lambda a, b: b.copy_(a), value.clone()),
     ]
+
+
+def program_a_vmap_draws_the_same_from_any_generator(torch):
+    """Enclosed, in a container, given, the default one: each slice finds it as the first did, and leaves it so."""
+    own = torch.Generator().manual_seed(5)
+    options = {"generator": own}
+    x = torch.zeros(3, 2)
+    draws = [
+        lambda a: a + torch.rand(2, generator=own), lambda a: a + torch.rand(2, **options),
+        lambda a, g=own: a + torch.rand(2, generator=g), lambda a: a + torch.rand(2),
+        lambda a: a + (lambda: torch.rand(2, generator=own))(),
+    ]  # fmt: skip
+    found = []
+    for draw in draws:
+        torch.manual_seed(3)
+        own.manual_seed(5)
+        found.append(torch.vmap(draw, randomness="same")(x))
+        found.append((torch.rand(1, generator=own), torch.rand(1)))
+    return found
