@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from operator import index
 
+from plugrad.extend import refuse_where
+
 _WORDS = {
     "bool": "Bool",
     "uint8": "Byte",
@@ -183,3 +185,9 @@ def converted(xp, array, dtype):
 def is_complex(value) -> bool:
     """Whether the elements of a tensor or of a raw array are complex."""
     return "complex" in str(value.dtype)
+
+
+def check_probabilities(xp, p) -> None:
+    """Raise RuntimeError for an array with other numbers than those from 0 to 1."""
+    text = "Expected p_in >= 0 && p_in <= 1 to be true, but got false: every element is a probability, from 0 to 1"
+    refuse_where(xp, ~((p >= 0) & (p <= 1)), lambda: RuntimeError(text))

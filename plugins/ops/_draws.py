@@ -495,12 +495,16 @@ def exponential_array(xp, size, dtype, generator, rate=1.0):
         return rounded(xp, drawn, dtype)
 
 
+def coin_draws(xp, shape, generator, dtype):
+    """Uniform numbers of [0, 1) to compare with probabilities of a dtype."""
+    return (doubles if dtype == "float64" else singles)(xp, rng(xp, generator), shape)
+
+
 def coin_flips(xp, shape, p, generator):
     """True with probability `p`, a number or an array of them."""
-    source = rng(xp, generator)
     if hasattr(p, "dtype"):
-        draw = doubles if p.dtype == "float64" else singles
-        return draw(xp, source, shape) < p
+        return coin_draws(xp, shape, generator, p.dtype) < p
+    source = rng(xp, generator)
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     if xp is not numpy:

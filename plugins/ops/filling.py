@@ -7,7 +7,7 @@ from functools import partial
 
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
-from ._checks import COMPLEX, converted, element, fitted, refuse
+from ._checks import COMPLEX, check_probabilities, converted, element, fitted, refuse
 from ._draws import (
     CAUCHY,
     EXPONENTIAL,
@@ -17,6 +17,7 @@ from ._draws import (
     any_integer_array,
     check_bounds,
     check_range,
+    coin_draws,
     coin_flips,
     doubles,
     drawn_by_c,
@@ -39,6 +40,9 @@ def bernoulli_like(xp, input, p=0.5, *, generator=None):
     refuse(COMPLEX, "bernoulli_scalar_cpu_", input)
     if hasattr(p, "dtype"):
         refuse_integers("bernoulli_tensor_cpu_p_", p.dtype)
+        check_probabilities(xp, p)
+        draw = partial(coin_draws, xp, generator=generator, dtype=p.dtype)
+        return (in_memory_order(input, draw) < p).astype(input.dtype)
     return in_memory_order(input, lambda shape: coin_flips(xp, shape, p, generator)).astype(input.dtype)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, refuse_where, rng, write_out
+from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng, write_out
 
-from ._checks import ints
+from ._checks import check_probabilities, ints
 from ._draws import (
     check_count,
     check_range,
@@ -354,8 +354,7 @@ def coins(xp, input, p=None, *, generator=None):
     """Zeros and ones, each one with the probability held by `input` (or `p` for all)."""
     if p is None:
         refuse_integers("bernoulli_tensor_cpu_p_", input.dtype)
-        text = "Expected p_in >= 0 && p_in <= 1 to be true, but got false: every element of the input is a probability"
-        refuse_where(xp, ~((input >= 0) & (input <= 1)), lambda: RuntimeError(text))
+        check_probabilities(xp, input)
         p = input
     return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
 

@@ -19,7 +19,7 @@ _UNARY = frozenset(
 )
 _BINARY = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "div", "pow": "pow", "maximum": "maximum", "minimum": "minimum",
-    "clamp_max": "minimum", "clamp_min": "maximum", "copy": "copy", "mm": "mm",
+    "clamp_max": "clamp_max", "clamp_min": "clamp_min", "copy": "copy", "mm": "mm",
 }  # fmt: skip
 _TERNARY = frozenset({"addcmul", "addcdiv", "lerp"})
 
@@ -59,17 +59,54 @@ def _unary(name, own):
     return function
 
 
+_ONE_TENSOR = frozenset({"add", "mul", "div"})  # take a tensor without dimensions in the place of a number
+_WITH_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+
+
+def _operand(name, base, other):
+    """Return what stands beside the list: a number, a tensor without dimensions, or a list of one kind."""
+    if isinstance(other, (tuple, list)):
+        for number, one in enumerate(other):
+            if not isinstance(one, Tensor) and (isinstance(other[0], Tensor) or base in ("copy", "mm")):
+                kind = type(one).__name__
+                raise TypeError(f"{name}(): expected Tensor as element {number} in argument 1, but got {kind}")
+            if isinstance(one, Tensor) != isinstance(other[0], Tensor):
+                raise TypeError(f"{name}(): expected a number as element {number} in argument 1, but got Tensor")
+        return other
+    if isinstance(other, Tensor) and base in _ONE_TENSOR:
+        if other.ndim:
+            raise RuntimeError(
+                f"{name}(): scalar tensor expected to be 0 dim but it has {other.ndim} dimensions and {other.numel()} "
+                "elements; write a list with a tensor for each"
+            )
+    elif isinstance(other, Tensor) and not other.ndim and base not in ("copy", "mm"):
+        return other.item()
+    elif isinstance(other, Tensor) or base in ("copy", "mm"):
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (list, {type(other).__name__}): write a list "
+            "with a tensor for each" + ("" if base in ("copy", "mm") else ", or a number")
+        )
+    return other
+
+
 def _binary(name, own):
-    minimal = {"maximum": "clamp_min", "minimum": "clamp_max"}
+    base = own.removesuffix("_")
 
     def apply(tensor, other, **options):
-        method = own
-        base = own.removesuffix("_")
-        if base in minimal and not isinstance(other, Tensor):
-            method = minimal[base] + own[len(base) :]
-        elif base in minimal and own.endswith("_"):
-            return tensor.copy_(getattr(tensor, base)(other))
-        return getattr(tensor, method)(other, **options)
+        if base not in _WITH_NUMBERS:
+            return getattr(tensor, own)(other, **options)
+        if not isinstance(other, Tensor):
+            if tensor.requires_grad and tensor.is_floating_point() and own == base:  # half of it where they are equal
+                return getattr(tensor, base)(plugrad.tensor(other, dtype=tensor.dtype, device=tensor.device))
+            return getattr(tensor, _WITH_NUMBERS[base] + own[len(base) :])(other)
+        result = getattr(tensor, base)(other)
+        if own == base:
+            return result
+        if not plugrad.can_cast(result.dtype, tensor.dtype):
+            raise RuntimeError(
+                f"{name}(): result type {result.dtype} can't be cast to the desired output type {tensor.dtype}"
+            )
+        return tensor.copy_(result)
 
     def function(self, other, non_blocking=False, *, alpha=1):
         options = {} if alpha == 1 else {"alpha": alpha}
@@ -77,14 +114,20 @@ def _binary(name, own):
             (exponents,) = _lists(name, other)
             return [plugrad.pow(self, exponent) for exponent in exponents]
         (tensors,) = _lists(name, self)
-        return [apply(t, o, **options) for t, o in zip(tensors, _one_for_each(name, tensors, other))]
+        each = _one_for_each(name, tensors, _operand(name, base, other))
+        return [apply(t, o, **options) for t, o in zip(tensors, each)]
 
     return function
 
 
 def _ternary(name, own):
     def function(self, tensors1, *rest, value=None, scalars=None, weight=None, weights=None):
-        if own.startswith("lerp"):
+        lerp = own.startswith("lerp")
+        if not rest and (not lerp or weight is weights is None):
+            wanted = "two lists of Tensors and weights" if lerp else "three lists of Tensors, and numbers"
+            given = f"{type(self).__name__}, {type(tensors1).__name__}"
+            raise TypeError(f"{name}() received an invalid combination of arguments - got ({given}): it takes {wanted}")
+        if lerp:
             ((last,), others) = (rest or (weight if weights is None else weights,), (tensors1,))
         else:
             others, last = (tensors1, rest[0]), (value if scalars is None else scalars) if len(rest) < 2 else rest[1]
@@ -93,7 +136,7 @@ def _ternary(name, own):
             last = last.tolist()
         tensors, *others = _lists(name, self, *others)
         each = zip(tensors, *others, _one_for_each(name, tensors, last))
-        if own.startswith("lerp"):
+        if lerp:
             return [getattr(t, own)(end, by) for t, end, by in each]
         return [getattr(t, own)(a, b, value=by) for t, a, b, by in each]
 

@@ -14,6 +14,7 @@ from plugrad import Tensor, autograd, nest
 from plugrad.autograd.rare.copied_views import copy_behind
 from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random
+from plugrad.func.random_sources import generators_of
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -38,12 +39,12 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         in_dims: dimension along which each argument is sliced, None for one that is passed whole; nested as the
             arguments are. Keyword arguments are passed whole.
         out_dims: dimension along which each result is stacked; None for one that is the same for all slices.
-        randomness: "error" refuses ops that draw random numbers; "same" draws the same ones for each slice from the
-            CPU's default generator, "different" others.
+        randomness: "error" refuses ops that draw random numbers; "same" draws the same ones for each slice, from the
+            CPU's default generator or one that `func` is given, names or encloses; "different" others.
         chunk_size: accepted; a loop needs no memory for more than one slice at a time.
 
     Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
-    RuntimeError for random numbers under randomness="error".
+    RuntimeError for random numbers under randomness="error" and where an input that is passed whole is written to.
 
     >>> import plugrad as torch
     >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
@@ -75,29 +76,58 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         if size >= MANY:
             _warn_of_loop(name, size)
         slices = [value if dim is None else value.unbind(dim) for value, dim in zip(values, dims)]
+        whole = _Whole([value for value, dim in zip(values, dims) if dim is None and isinstance(value, Tensor)])
 
         def one(number):
             items = [part if dim is None else part[number] for part, dim in zip(slices, dims)]
-            return func(*nest.rebuild(args, iter(items)), **kwargs)
+            result = func(*nest.rebuild(args, iter(items)), **kwargs)
+            whole.check()
+            return result
 
         bases = [value if value._base is None else value._base for value, dim in zip(values, dims) if dim is not None]
-        return _stacked(_each(one, size, randomness), out_dims, name, bases)
+        sources = generators_of(func, args, kwargs) if randomness == "same" else ()
+        return _stacked(_each(one, size, randomness, sources), out_dims, name, bases)
 
     return transformed
 
 
-def _each(one, size, randomness) -> list:
-    """Return the results of all slices, with the random numbers that are asked for."""
+class _Whole:
+    """Inputs that are passed whole: who writes to one in place must write the same for each slice."""
+
+    def __init__(self, tensors):
+        self.tensors, self.versions = tensors, [tensor._version for tensor in tensors]
+        self.written: dict = {}  # the number of a tensor: what the first slice that wrote to it left in it
+
+    def check(self) -> None:
+        """Raise RuntimeError if the last slice left other values in a tensor than the one before."""
+        for number, tensor in enumerate(self.tensors):
+            if tensor._version == self.versions[number]:
+                continue
+            self.versions[number] = tensor._version
+            first = self.written.setdefault(number, tensor.detach().clone())
+            if not bool(((tensor == first) | (tensor != tensor) & (first != first)).all()):
+                raise RuntimeError(
+                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` "
+                    "in extra_args that has more elements than `self`: an input whose in_dim is None was written to, "
+                    "with other values for each slice. Use the out-of-place op and return its result"
+                )
+
+
+def _each(one, size, randomness, sources=()) -> list:
+    """Return the results of all slices, with the random numbers that are asked for.
+
+    `sources` are generators beside the default one that each slice finds as the first did.
+    """
     if randomness == "error":
         with refusing_random(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
             "randomness flags on vmap or perform the randomness operation out of vmap"
         ):
             return [one(number) for number in range(size)]
-    before, results = plugrad.get_rng_state(), []
+    states, results = [(source, source.get_state()) for source in (plugrad.default_generator, *sources)], []
     for number in range(size):
-        if randomness == "same":
-            plugrad.set_rng_state(before)
+        for source, state in states if randomness == "same" else ():
+            source.set_state(state)
         results.append(one(number))
     return results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor, enable_grad, is_grad_enabled, nest
-from plugrad.autograd.forward_ad import Level, follow_base
+from plugrad.autograd.forward_ad import Level, _set_fwd_grad_enabled, follow_base
 from plugrad.func.recording import (
     Recorded,
     apart,
@@ -47,7 +47,7 @@ def forward(func, primals, directions, has_aux, name) -> tuple:
 
     `directions` are lists of the tangents of all primals, None for zeros; an output's tangents are a tuple, or None.
     """
-    with Level(len(directions)) as level:
+    with _set_fwd_grad_enabled(True), Level(len(directions)) as level:
         duals = []
         for number, tensor in enumerate(nest.leaves(primals)):
             dual = tensor.view_as(tensor)

@@ -21,7 +21,7 @@ from plugrad.func.recording import (
 )
 
 
-def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
+def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
     """Return the function that computes the Jacobian of a function.
 
     Its sizes are those of the result, then those of the argument.
@@ -30,7 +30,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
         func: the function.
         argnums: number, or numbers, of the arguments to differentiate by.
         has_aux: func returns (result, nested tensors); return (Jacobian, that).
-        chunk_size: accepted; rows are computed one by one.
+        chunk_size, _preallocate_and_copy: accepted; rows are computed one by one.
 
     >>> import plugrad as torch
     >>> torch.func.jacrev(lambda x: x**2)(torch.tensor([1.0, 2.0]))

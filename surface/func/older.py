@@ -11,6 +11,8 @@ import warnings
 
 import plugrad
 from plugrad import func, nn
+from plugrad.arguments import is_int
+from plugrad.func import batching
 from plugrad.nn.utils import _calls
 
 __all__ = [
@@ -23,7 +25,8 @@ __all__ = [
 def _deprecated(function, instead=None):
     """Return the function with a warning that names what replaced it."""
     name = function.__name__
-    text = f"functorch.{name} is deprecated and stands here for older programs; write {instead or f'torch.func.{name}'}"
+    instead = instead or f"torch.func.{name}"
+    text = f"functorch.{name} is deprecated and stands here for older programs. Please use `{instead}` instead"
 
     @functools.wraps(function)
     def warned(*args, **kwargs):
@@ -31,6 +34,13 @@ def _deprecated(function, instead=None):
         return function(*args, **kwargs)
 
     return warned
+
+
+def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
+    """Return `vmap(func, ...)`, which needs memory for one slice at a time; `chunks`, an integer, changes nothing."""
+    if not is_int(chunks) or chunks < 1:
+        raise RuntimeError(f"chunk_vmap(): argument 'chunks' must be a positive integer, not {chunks!r}")
+    return batching.vmap(func, in_dims, out_dims, randomness)
 
 
 class FunctionalModuleWithBuffers(nn.Module):

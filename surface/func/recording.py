@@ -49,9 +49,13 @@ class Recorded:
         self.active = False
 
     def lasting(self, outputs) -> bool:
+        """Whether results are recorded for the caller: where gradients are, and grad mode was on around the call."""
+        return self.kept and self.depends(outputs)
+
+    def depends(self, outputs) -> bool:
         """Whether gradients of the outputs depend on more than the inputs, so that they must be recorded too."""
-        if self.outer or not self.kept:
-            return self.kept
+        if self.outer:
+            return True
         seen: set = set()
         waiting = [output.grad_fn or output for output in outputs if output.requires_grad]
         while waiting:
@@ -105,8 +109,20 @@ def results_of(value, has_aux, name):
         raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {value})")
     for output in outputs:
         if not isinstance(output, Tensor):
-            raise RuntimeError(f"{name}: expected f to return only tensors, got unsupported type {type(output)}")
+            kind = type(output)
+            raise RuntimeError(f"{name}: expected f(*primals) to return only tensors, got unsupported type {kind}")
     return value, outputs, aux
+
+
+def structure(value) -> str:
+    """Return how nested tensors are nested, as text: a star for each."""
+    named = type(value).__name__ if type(value) not in (list, tuple, dict) else ""
+    if isinstance(value, dict):
+        return f"{named}{{{', '.join(f'{key!r}: {structure(item)}' for key, item in value.items())}}}"
+    if not isinstance(value, (list, tuple)):
+        return "*"
+    inner = ", ".join(map(structure, value))
+    return f"{named}[{inner}]" if isinstance(value, list) else f"{named}({inner}{',' * (len(value) == 1)})"
 
 
 def refuse_complex(tensors, what, name):
@@ -136,12 +152,12 @@ def select(args, argnums, name):
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     if not numbers:
         raise RuntimeError(f"{name}: argnums must be non-empty: there is nothing to differentiate by")
-    if len(set(numbers)) < len(numbers):
-        raise RuntimeError(f"{name}: argnums elements must be unique, got {argnums}")
     for number in numbers:
         if not -len(args) <= number < len(args):
             raise RuntimeError(f"{name}: Got argnum={number}, but only {len(args)} positional inputs")
     numbers = tuple(number % len(args) for number in numbers)
+    if len(set(numbers)) < len(numbers):
+        raise RuntimeError(f"{name}: argnums elements must be unique, got {argnums}")
 
     def put(values):
         changed = list(args)

@@ -14,6 +14,7 @@ from plugrad.func.recording import (
     refuse_integers,
     results_of,
     select,
+    structure,
     with_aux,
 )
 
@@ -104,22 +105,23 @@ def vjp(func, *primals, has_aux=False):
     with Recorded(primals) as recorded, enable_grad():
         value, outputs, aux = results_of(func(*recorded.arguments), has_aux, "vjp(f, *primals)")
         refuse_integers(outputs)
-        lasting = recorded.lasting(outputs)
+        depends = recorded.depends(outputs)
+        lasting = depends and recorded.kept
 
     @outside_inference
     def pull(cotangents, retain_graph=True, create_graph=None):
         weights = [*nest.leaves(cotangents)]
         if isinstance(value, Tensor) and weights and weights[0] is cotangents and not isinstance(cotangents, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(cotangents).__name__}")
-        if len(weights) != len(outputs) or isinstance(cotangents, Tensor) != isinstance(value, Tensor):
+        if len(weights) != len(outputs) or structure(cotangents) != structure(value):
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
-                "the function: "
-                f"there are {len(outputs)} outputs and {len(weights)} cotangents"
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function: there are {len(outputs)} outputs, {structure(value)}, and {len(weights)} cotangents, "
+                f"{structure(cotangents)}"
             )
         create = create_graph
         if create is None:
-            create = is_grad_enabled() and (lasting or any(weight.requires_grad for weight in weights))
+            create = is_grad_enabled() and (depends or any(weight.requires_grad for weight in weights))
         with enable_grad():
             grads = gradients_of(outputs, recorded.inputs, weights, create, retain_graph)
         return nest.rebuild(primals, iter(grads))

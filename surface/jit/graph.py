@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from plugrad.jit.names import draws
 from plugrad.jit.printing import Text
 
 __all__ = ["Graph", "Node"]
@@ -18,8 +19,9 @@ _SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%":
 class Node:
     """A node of a graph: `kind`, the numbers of its inputs and outputs, and blocks of nodes."""
 
-    def __init__(self, kind, inputs, output, blocks=(), detail=""):
+    def __init__(self, kind, inputs, output, blocks=(), detail="", random=False):
         self._kind, self._inputs, self._output, self._blocks, self._detail = kind, inputs, output, list(blocks), detail
+        self._random = random
 
     def kind(self) -> str:
         """Return what the node does, such as `aten::add`."""
@@ -32,6 +34,10 @@ class Node:
     def outputs(self) -> list:
         """Return the names of its outputs."""
         return [self._output] if self._output else []
+
+    def isNondeterministic(self) -> bool:
+        """Whether it draws random numbers."""
+        return self._random
 
     def blocks(self) -> list:
         """Return the lists of nodes in it."""
@@ -136,9 +142,9 @@ class Graph:
                 Node("aten::_set_item", [self._value(target[1], nodes), self._value(target[2], nodes), value], "")
             )
 
-    def _add(self, kind, inputs, nodes, detail=""):
+    def _add(self, kind, inputs, nodes, detail="", random=False):
         output = f"%{next(self._numbers)}"
-        nodes.append(Node(kind, inputs, output, (), detail))
+        nodes.append(Node(kind, inputs, output, (), detail, random))
         return output
 
     def _value(self, tree, nodes) -> str:
@@ -166,7 +172,8 @@ class Graph:
             home = {"call": "prim" if rest[0].startswith("prim.") else "aten"}.get(kind, "prim::CallFunction")
             given = [self._value(one, nodes) for one in (*rest[1], *rest[2].values())]
             kind = f"{home}::{name}" if "::" not in home else home
-            return self._add(kind, given, nodes, "" if "::" not in home or kind != home else f'[name="{rest[0]}"]')
+            detail = "" if "::" not in home or kind != home else f'[name="{rest[0]}"]'
+            return self._add(kind, given, nodes, detail, home == "aten" and draws(*rest[:3]))
         if kind == "method":
             given = [
                 self._value(["module", rest[0]], nodes),

@@ -15,7 +15,7 @@ from plugrad import Tensor
 from plugrad.jit.primitives import PRIMITIVES
 from plugrad.jit.types import ANY, BOOL, FLOAT, INT, NUMBER, STR, TENSOR, list_of, optional, tuple_of
 
-__all__ = ["ATTRIBUTES", "function", "name_of", "result_type", "signature"]
+__all__ = ["ATTRIBUTES", "draws", "function", "name_of", "result_type", "signature"]
 
 HOMES = {  # where names of ops are looked up, and what Python calls these modules
     f"torch{path}": f"plugrad{path}" for path in ("", ".nn.functional", ".linalg", ".fft", ".special", ".nn.init")
@@ -73,7 +73,11 @@ def function(name: str):
     home, _, own = name.rpartition(".")
     if home == "prim" and own in PRIMITIVES:
         return PRIMITIVES[own]
-    if own.isidentifier() and own.isascii() and not own.startswith("_"):
+    if own.startswith("_") and not own.startswith("__") and own.isidentifier() and home in HOMES:
+        callee = getattr(plugrad, own, None) if home == "torch" else None  # ops only: `torch._standard_gamma`
+        if hasattr(callee, "__op__"):
+            return callee
+    elif own.isidentifier() and own.isascii() and not own.startswith("_"):
         if home == "Tensor":
             callee = _method(own)
         elif home in HOMES:
@@ -154,6 +158,22 @@ def signature(name: str) -> inspect.Signature | None:
         return inspect.signature(function(name))
     except (TypeError, ValueError):
         return None
+
+
+_DRAWING = frozenset(
+    "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout rrelu rrelu_ "
+    "gumbel_softmax scaled_dot_product_attention fractional_max_pool2d fractional_max_pool3d".split()
+)
+
+
+def draws(name: str, trees: list, given: dict) -> bool:
+    """Return whether a call of this name draws random numbers, as far as its arguments' trees tell."""
+    parameters = getattr(signature(name), "parameters", {})
+    if name.rpartition(".")[2] not in _DRAWING:
+        return "generator" in parameters
+    said = {**dict(zip(parameters, trees)), **given}
+    training = [said.get(one, ["const", parameters[one].default]) for one in ("training", "train") if one in parameters]
+    return ["const", False] not in training
 
 
 _TYPES = {

@@ -91,6 +91,40 @@ def test_foreach_of_other_arguments(use):
     agree(use)
 
 
+TAKES_ANOTHER = [name for name in UNARY if name.removeprefix("_foreach_").removesuffix("_") in (
+    "add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_min", "clamp_max", "copy", "addcmul", "addcdiv",
+    "lerp",
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKES_ANOTHER)
+def test_foreach_beside_what_does_not_fit(name):
+    """Numbers as tensors with and without dimensions, lists of two kinds, other lengths and dtypes, none at all."""
+    others = [
+        lambda T: T.tensor(2.0), lambda T: T.full((2,), 2.0), lambda T: [1, T.ones(2)], lambda T: [T.ones(2), 1],
+        lambda T: [T.ones(2)], lambda T: [2.0], lambda T: [], lambda T: None, lambda T: "a",
+        lambda T: [T.ones(2, dtype=T.float64), T.full((2,), 0.5)],
+    ]  # fmt: skip
+    for other in others:
+
+        def use(T, other=other):
+            tensors = [T.tensor([1.0, 3.0]), T.tensor([1, 3], dtype=T.int32)]
+            return getattr(T, name)(tensors, other(T)), tensors
+
+        agree(use)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "clamp_max", "clamp_min"])
+@pytest.mark.parametrize("other", [lambda T: 0.5, lambda T: [0.5], lambda T: [T.full((3,), 0.5)]])
+def test_gradients_of_foreach_at_ties(name, other):
+    def use(T):
+        x = T.tensor([0.5, 0.25, 1.0], requires_grad=True)
+        getattr(T, f"_foreach_{name}")([x], other(T))[0].sum().backward()
+        return x.grad
+
+    agree(use)
+
+
 def cell(T, gates):
     g = numpy.random.default_rng(2)
     return [T.from_numpy(g.normal(size=shape).astype("float32")) for shape in (

@@ -278,3 +278,35 @@ def test_any_function_is_compiled_or_refused(name):
             else:
                 compiled += bool(made.code)
     assert compiled < 30
+
+
+DRAWING = {
+    "dropout": lambda t, x: t.nn.functional.dropout(x, 0.5, True),
+    "dropout at evaluation": lambda t, x: t.nn.functional.dropout(x, 0.5, False),
+    "alpha_dropout": lambda t, x: t.nn.functional.alpha_dropout(x, 0.5, True),
+    "rrelu": lambda t, x: t.nn.functional.rrelu(x, training=True),
+    "bernoulli": lambda t, x: t.bernoulli(x) + t.rand_like(x),
+    "in place": lambda t, x: x.clone().normal_().exponential_().uniform_(),
+    "of a shape": lambda t, x: t.randn(3, 4) + t.randint(3, (3, 4)),
+    "of a distribution": lambda t, x: t.distributions.Gamma(x, x, validate_args=False).rsample(),
+    "shares": lambda t, x: t._sample_dirichlet(x),
+    "none": lambda t, x: (x + 1).sum() / t.ones(2),
+}
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_graphs_say_which_nodes_draw_random_numbers(name):
+    """`isNondeterministic` of nodes, also of private ops such as those that distributions draw with."""
+    found = []
+    for library in (torch, plugrad):
+        x = library.full((3, 4), 0.5)
+        made = library.jit.trace(lambda one, t=library: DRAWING[name](t, one), (x,), check_trace=False)
+        found.append([node.kind() for node in made.graph.nodes() if node.isNondeterministic()])
+    assert found[0] == found[1]
+    assert str(again(made).graph) == str(made.graph)
+
+
+def test_private_names_that_are_no_ops_stay_out_of_programs():
+    for name in ("torch._C", "torch.__getattr__", "torch.nn.functional._standard_gamma", "Tensor._data", "torch._no"):
+        with pytest.raises(LookupError):
+            plugrad.jit.names.function(name)

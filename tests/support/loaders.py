@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 
 import numpy
@@ -69,6 +70,11 @@ def raises(index):
 def exits(index):
     if index == 3:
         os._exit(7)
+
+
+def killed(index):
+    if index == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def waits(index):

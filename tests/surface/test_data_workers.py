@@ -3,17 +3,31 @@
 import gc
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 
+import numpy
 import pytest
 
 import plugrad as torch
 from plugrad.utils.data import DataLoader, DistributedSampler, TensorDataset, get_worker_info
 from plugrad.utils.data._utils import segments
-from support.loaders import Large, Overfull, Parts, Squares, Workers, exits, fails_to_start, listed, raises, waits
+from support.loaders import (
+    Large,
+    Overfull,
+    Parts,
+    Squares,
+    Workers,
+    exits,
+    fails_to_start,
+    killed,
+    listed,
+    raises,
+    waits,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -108,6 +122,21 @@ def test_the_same_seed_gives_the_same_numbers_in_workers():
     assert run() == run()
 
 
+def test_numbers_in_workers_are_pytorchs():
+    """Those of Python, NumPy and torch, by the seed of all workers and the worker's own number."""
+    pytorch = pytest.importorskip("torch")
+    from torch.utils.data._utils.worker import _generate_state
+
+    generator = torch.Generator().manual_seed(5)
+    items = sum(DataLoader(Workers(), 2, num_workers=2, collate_fn=listed, generator=generator), [])
+    base = pytorch.empty((), dtype=pytorch.int64).random_(generator=pytorch.Generator().manual_seed(5)).item()
+    for worker, (known, of_python, of_numpy, own, _) in ((0, items[0]), (1, items[2])):
+        assert known[2] == base + worker
+        assert of_python == random.Random(base + worker).random()
+        assert of_numpy == numpy.random.RandomState(_generate_state(base, worker)).rand()
+        assert own == pytorch.rand(1, generator=pytorch.Generator().manual_seed(base + worker)).item()
+
+
 def test_an_error_comes_with_the_traceback_of_the_worker():
     with pytest.raises(KeyError) as caught:
         indices(DataLoader(Squares(at=raises), 2, num_workers=2))
@@ -151,6 +180,8 @@ def test_errors_of_the_start_and_of_pickling():
 def test_a_worker_that_ends_or_is_too_slow():
     with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly, with exit code 7"):
         indices(DataLoader(Squares(at=exits), 2, num_workers=2))
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed"):
+        indices(DataLoader(Squares(at=killed), 2, num_workers=2))
     with pytest.raises(RuntimeError, match="DataLoader timed out after 0.2 seconds"):
         indices(DataLoader(Squares(at=waits), 2, num_workers=1, timeout=0.2))
 
@@ -158,6 +189,22 @@ def test_a_worker_that_ends_or_is_too_slow():
 def test_an_iterator_that_is_left_ends_its_workers():
     for _ in DataLoader(Squares(1000), 2, num_workers=2):
         break
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("dataset", [Squares(40), Parts(40)])
+def test_workers_are_known_and_end_with_their_loader(dataset, persistent):
+    """Without a collection of what holds itself."""
+    gc.disable()
+    try:
+        iterator = iter(DataLoader(dataset, 2, num_workers=2, persistent_workers=persistent))
+        next(iterator)
+        processes = iterator._workers
+        assert len(processes) == 2 and all(one.is_alive() for one in processes)
+        del iterator
+        assert not any(one.is_alive() for one in processes)
+    finally:
+        gc.enable()
 
 
 def test_persistent_workers_serve_each_epoch():
@@ -257,3 +304,15 @@ def test_distributed_sampler():
     assert len(DistributedSampler(range(7), 2, 0, drop_last=True)) == 3
     with pytest.raises(ValueError, match="Invalid rank 2"):
         DistributedSampler(range(7), 2, 2)
+
+
+def test_what_is_known_of_a_worker_is_told_as_pytorch_does():
+    pytorch = pytest.importorskip("torch")
+    known = [
+        library.utils.data._utils.worker.WorkerInfo(id=1, num_workers=2, seed=3, dataset=[4])
+        for library in (pytorch, torch)
+    ]
+    assert repr(known[0]) == repr(known[1])
+    for one in known:
+        with pytest.raises(AttributeError, match="cannot assign to field 'id'"):
+            one.id = 2

@@ -109,7 +109,7 @@ def test_each_name_is_pytorchs_and_warns_what_to_write(name):
     given = {"combine_state_for_ensemble": [[net(plugrad)]], "make_functional_with_buffers": [net(plugrad)]}
     given |= {"make_functional": [net(plugrad)[0]], "vjp": [plugrad.sin, plugrad.ones(2)]}
     given["jvp"] = [plugrad.sin, (plugrad.ones(2),), (plugrad.ones(2),)]
-    with pytest.warns(FutureWarning, match=f"functorch.{name} is deprecated.*write torch"):
+    with pytest.warns(FutureWarning, match=f"functorch.{name} is deprecated.*Please use `torch"):
         getattr(older, name)(*given.get(name, [plugrad.sin]))
 
 
@@ -117,10 +117,11 @@ def test_programs_import_it(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import functorch, torch\nfrom functorch import make_functional, vmap\n"
-        "from functorch.experimental import replace_all_batch_norm_modules_\n"
+        "from functorch.experimental import chunk_vmap, replace_all_batch_norm_modules_\n"
+        "print(chunk_vmap(torch.dot, chunks=3)(torch.ones(4, 2), torch.ones(4, 2)))\n"
         "f, params = make_functional(torch.nn.Linear(2, 1, bias=False))\n"
         "print(f([torch.ones(1, 2)], torch.ones(2)), functorch.__version__ == torch.__version__)\n"
     )
     command = [sys.executable, "-m", "plugrad", "run", "-W", "ignore", str(program)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert result.stdout == "tensor([2.]) True\n", result.stderr
+    assert result.stdout == "tensor([2., 2., 2., 2.])\ntensor([2.]) True\n", result.stderr

@@ -222,21 +222,30 @@ class DataLoader(Resumable):
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class _Pinned(_BaseDataLoaderIter):
-    """Passes batches on in pinned memory."""
+class _Passing(_BaseDataLoaderIter):
+    """Passes batches of another iterator on."""
 
     def __init__(self, iterator):
         self.iterator = iterator
+
+    @property
+    def _workers(self) -> list:
+        return self.iterator._workers
+
+
+class _Pinned(_Passing):
+    """Passes batches on in pinned memory."""
 
     def __next__(self):
         return pin_memory(next(self.iterator))
 
 
-class _Counted(_BaseDataLoaderIter):
+class _Counted(_Passing):
     """Passes batches on, and warns where an IterableDataset gives more than it said when it was asked."""
 
     def __init__(self, loader, iterator):
-        self.loader, self.iterator, self.count = loader, iterator, 0
+        super().__init__(iterator)
+        self.loader, self.count = loader, 0
 
     def __next__(self):
         batch = next(self.iterator)

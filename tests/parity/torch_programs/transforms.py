@@ -1,4 +1,6 @@
 """torch.func: jvp, vjp, Jacobians, Hessians, linearize and vmap at inputs and with arguments that are not kind."""
+import collections
+
 import numpy as np
 
 from .common import outcome
@@ -232,3 +234,78 @@ def program_vmap_refusals(torch):
     same = vmap(lambda a: torch.rand(3) + a * 0, randomness="same")(x)
     different = vmap(lambda a: torch.rand(3) + a * 0, randomness="different")(x)
     return [*refusals, np.equal(*same.numpy()).all().item(), np.equal(*different.numpy()).any().item()]
+
+
+def program_cotangents_are_nested_as_results_are(torch):
+    """A pull takes cotangents of the very structure of the results: kinds of containers, keys and their order."""
+    x, one = torch.tensor(1.0), torch.tensor(1.0)
+    pair = collections.namedtuple("pair", "a b")
+    nests = [
+        lambda t: t, lambda t: (t,), lambda t: [t], lambda t: (t, t), lambda t: [t, t], lambda t: pair(t, t),
+        lambda t: {"a": t, "b": t}, lambda t: {"b": t, "a": t}, lambda t: collections.OrderedDict(a=t, b=t),
+        lambda t: (t, (t,)), lambda t: ((t, t),), lambda t: {"a": t, "c": t},
+    ]  # fmt: skip
+    found = []
+    for results in nests:
+        _, pull = torch.func.vjp(lambda t, nested=results: nested(t * 3), x)
+        found += [outcome(lambda one=cotangents(one), pull=pull: pull(one))[0] for cotangents in nests]
+    return found
+
+
+def program_transforms_made_where_modes_are_off(torch):
+    """What was made under no_grad is differentiated outside; forward derivatives are there where they were off."""
+    forward_ad, x = torch.autograd.forward_ad, torch.tensor(3.0, requires_grad=True)
+    with torch.no_grad():
+        value, pull = torch.func.vjp(lambda t: t**2, x)
+        inner = pull(torch.tensor(1.0))[0]
+    outer = pull(torch.tensor(1.0))[0]
+    with forward_ad._set_fwd_grad_enabled(False):
+        pushed = torch.func.jvp(torch.sin, (torch.tensor(0.5),), (torch.tensor(1.0),))
+        columns = torch.func.jacfwd(torch.sin)(torch.tensor([0.5, 1.0]))
+    seen = [value.requires_grad, inner.requires_grad, outer.requires_grad]
+    return [seen, torch.autograd.grad(outer, x), pushed, columns]
+
+
+def program_numbers_of_arguments(torch):
+    """Arguments named twice, also from the end, and not there; an option that only saves memory."""
+    x, y = torch.tensor(2.0), torch.tensor(3.0)
+    chosen = [(0, -2), (1, 1), (-1, -2), -3, 2, ("0",), [0], (1, 0), ()]
+    found = [outcome(lambda c=c: torch.func.grad(torch.mul, argnums=c)(x, y), words=0) for c in chosen]
+    return [found, torch.func.jacrev(torch.sin, _preallocate_and_copy=True, chunk_size=1)(table(torch)[0])]
+
+
+def program_writes_to_what_a_vmap_does_not_slice(torch):
+    """The same for all slices is written; what differs between them is refused."""
+
+    def attempt(function, value):
+        whole = torch.tensor([1.0, 2.0, float("nan")])
+        return outcome(lambda: torch.vmap(function, (None, 0))(whole, value), words=3), whole
+
+    value = torch.arange(6.0).reshape(2, 3)
+    return [
+        attempt(lambda a, b: a.copy_(b) + 1, value)[0],
+        attempt(lambda a, b: a.mul_(b) + 1, value)[0],
+        attempt(lambda a, b: a.mul(b), value),
+        attempt(lambda a, b: a.fill_(2.0) + b, value),
+        attempt(lambda a, b: a.clamp_(0, 1) + b, value),
+        attempt(lambda a, b: b.copy_(a), value.clone()),
+    ]
+
+
+def program_a_vmap_draws_the_same_from_any_generator(torch):
+    """Enclosed, in a container, given, the default one: each slice finds it as the first did, and leaves it so."""
+    own = torch.Generator().manual_seed(5)
+    options = {"generator": own}
+    x = torch.zeros(3, 2)
+    draws = [
+        lambda a: a + torch.rand(2, generator=own), lambda a: a + torch.rand(2, **options),
+        lambda a, g=own: a + torch.rand(2, generator=g), lambda a: a + torch.rand(2),
+        lambda a: a + (lambda: torch.rand(2, generator=own))(),
+    ]  # fmt: skip
+    found = []
+    for draw in draws:
+        torch.manual_seed(3)
+        own.manual_seed(5)
+        found.append(torch.vmap(draw, randomness="same")(x))
+        found.append((torch.rand(1, generator=own), torch.rand(1)))
+    return found

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import multiprocessing
 import os
+import signal
 import time
 import warnings
 import weakref
@@ -68,7 +69,9 @@ class MultiProcessIterator(BaseIterator):
     """Batches of a loader, made in `num_workers` processes."""
 
     def __init__(self, loader, seed, given=0):
-        self.loader, self.workers = loader, []
+        # Not the loader itself, which keeps workers that stay: both end when the program forgets the loader.
+        self.workers, self.persistent, self.iterable = [], loader.persistent_workers, loader._iterable
+        self.index_sampler, self.prefetched = loader._index_sampler, max(loader.prefetch_factor, 1)
         self.timeout, self.in_order = loader.timeout, loader.in_order
         self.finish = weakref.finalize(self, end, self.workers, os.getpid())
         try:
@@ -77,6 +80,11 @@ class MultiProcessIterator(BaseIterator):
         except BaseException:
             self.finish()
             raise
+
+    @property
+    def _workers(self) -> list:
+        """The processes, which end with the iterator."""
+        return [one.process for one in self.workers]
 
     def _start(self, loader, seed) -> None:
         context = loader.multiprocessing_context or multiprocessing.get_context()
@@ -89,8 +97,8 @@ class MultiProcessIterator(BaseIterator):
 
     def _begin(self, given=0) -> None:
         """Hand out the first indices of an epoch, after those of the batches that were given before."""
-        self.indices, self.progress = iter(self.loader._index_sampler), Progress(given)
-        if not self.loader._iterable:
+        self.indices, self.progress = iter(self.index_sampler), Progress(given)
+        if not self.iterable:
             collections.deque(itertools.islice(self.indices, given), maxlen=0)
         self.sent = 0  # number of the next batch to be asked for
         self.ready: dict = {}  # number of a batch -> the batch
@@ -98,7 +106,7 @@ class MultiProcessIterator(BaseIterator):
         self.cycle = itertools.cycle(range(len(self.workers)))
         for one in self.workers:
             one.active, one.waiting = True, 0
-        for _ in range(max(self.loader.prefetch_factor, 1) * len(self.workers)):
+        for _ in range(self.prefetched * len(self.workers)):
             self._ask()
 
     def reset(self, given=0) -> None:
@@ -142,7 +150,7 @@ class MultiProcessIterator(BaseIterator):
         try:
             answer = self._next()
         except BaseException as error:
-            if not self.loader.persistent_workers or not isinstance(error, Exception):
+            if not self.persistent or not isinstance(error, Exception):
                 self.finish()  # of what a signal has cut off nothing can be continued
             raise
         if isinstance(answer, ExceptionWrapper):
@@ -164,7 +172,7 @@ class MultiProcessIterator(BaseIterator):
             one = self.owner.pop(number)
             if answer is Ended:
                 one.active = False
-                if not self.loader.persistent_workers:
+                if not self.persistent:
                     with contextlib.suppress(OSError):
                         send(one.pipe, None)
                 self._ask()
@@ -201,8 +209,10 @@ class MultiProcessIterator(BaseIterator):
     def _gone(self, one) -> RuntimeError:
         one.process.join(GRACE)
         code = one.process.exitcode
-        why = f"killed by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+        what = f"worker (pid(s) {one.process.pid}) exited unexpectedly, with exit code {code}"
+        if code is not None and code < 0:
+            what = f"worker (pid {one.process.pid}) is killed by signal: {signal.strsignal(-code)}"
         return RuntimeError(
-            f"DataLoader worker (pid(s) {one.process.pid}) exited unexpectedly, {why}: try num_workers=0 to see an "
-            "error of the data set's; a process that needs more memory than there is gets killed"
+            f"DataLoader {what}: try num_workers=0 to see an error of the data set's; a process that needs more memory "
+            "than there is gets killed"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import queue
 import random
@@ -16,23 +17,22 @@ import plugrad
 from plugrad.utils.data._utils.segments import receive, send
 
 PARENT_LOOKED_FOR = 1.0  # seconds between looks whether the program still lives
-_info = None
+_worker_info = None  # libraries set it to have a data set believe that it is in a worker
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What a data set in a worker process can know: `id`, `num_workers`, `seed`, `dataset`.
+    """What a data set in a worker process can know; nothing of it can be set.
 
-    `dataset` is the worker's own copy, which may be changed.
+    `dataset` is the worker's own copy, which may be changed. `rng` is None and `worker_method` "multiprocessing".
     """
 
-    def __init__(self, **values):
-        vars(self).update(values)
-
-    def __setattr__(self, name, value):
-        raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
-
-    def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+    id: int
+    num_workers: int
+    seed: int
+    dataset: object
+    rng: object = None
+    worker_method: str | None = "multiprocessing"
 
 
 def get_worker_info():
@@ -42,7 +42,7 @@ def get_worker_info():
     >>> get_worker_info() is None
     True
     """
-    return _info
+    return _worker_info
 
 
 class ExceptionWrapper:
@@ -142,14 +142,14 @@ def _generate_state(base_seed, worker_id) -> list:
 
 
 def _prepare(number, seed, options) -> None:
-    global _info
+    global _worker_info
     with warnings.catch_warnings(action="ignore"):  # that nothing can set it
         plugrad.set_num_threads(1)
     own = seed + number
     random.seed(own)
     plugrad.manual_seed(own)
     numpy.random.seed(_generate_state(seed, number))
-    _info = WorkerInfo(id=number, num_workers=options["workers"], seed=own, dataset=options["dataset"])
+    _worker_info = WorkerInfo(id=number, num_workers=options["workers"], seed=own, dataset=options["dataset"])
     if options["init"] is not None:
         options["init"](number)
 
