@@ -135,6 +135,8 @@ def store(target, result):
     edge = result._edge if target._type.is_differentiable else None
     if edge is not None and target._base is not None and mode.grad:
         target._view.check()
+    if modes.writes and edge is not None and target._edge is None and mode.grad:
+        modes.writes[-1](target)
     array = target._data
     saves_y = False
     if edge is not None and isinstance(edge, Node) and edge.saved:

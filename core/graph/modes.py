@@ -21,6 +21,7 @@ declare("anomaly", False, special, other_walks)
 declare("check_nan", True)
 declare("saved_hooks", (), special)
 queued: list = []  # callbacks for the ends of walks in progress, in any thread
+writes: list = []  # what transforms in progress, in any thread, call with tensors whose history a write begins
 levels: set = set()  # forward derivatives in progress, in any thread
 declare("function_modes", (), watched, special, elsewhere)
 declare("dispatch_modes", (), watched, special, elsewhere)

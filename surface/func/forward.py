@@ -26,6 +26,7 @@ class _Linearized:
     def __init__(self, func, primals, has_aux, name):
         with Recorded(primals) as recorded, enable_grad():
             self.value, self.outputs, self.aux = results_of(func(*recorded.arguments), has_aux, name)
+            recorded.refuse_captured((self.outputs, self.aux))
             self.lasting = recorded.lasting(self.outputs)
             self.floats = [y for y in self.outputs if y.is_floating_point() or y.is_complex()]
             # Ones: the first pass is linear in them, but a formula may look for zeros in the gradient it is given.

@@ -50,6 +50,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         with Recorded(chosen) as recorded, enable_grad():
             refuse_complex(recorded.inputs, "input", "jacrev")
             value, outputs, aux = results_of(func(*put(recorded.arguments), **kwargs), has_aux, "jacrev(f)(*args)")
+            recorded.refuse_captured((outputs, aux))
             refuse_integers(outputs)
             refuse_complex(outputs, "output", "jacrev")
             lasting = recorded.lasting(outputs)

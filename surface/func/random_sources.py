@@ -14,7 +14,7 @@ LIMIT = 20_000  # objects that are looked at
 
 def generators_of(*roots) -> list:
     """Return the generators that functions lead to: by arguments, closures, defaults, and globals that they name."""
-    found: list = []
+    sources: list = []
     seen: dict = {}
     waiting = [*roots]
     while waiting and len(seen) < LIMIT:
@@ -23,7 +23,7 @@ def generators_of(*roots) -> list:
             continue
         seen[id(item)] = item
         if isinstance(item, Generator):
-            found.append(item)
+            sources.append(item)
         elif isinstance(item, types.FunctionType):
             waiting += _held(item)
         elif isinstance(item, types.MethodType):
@@ -36,7 +36,7 @@ def generators_of(*roots) -> list:
             waiting += itertools.islice(item.values(), LIMIT)
         elif isinstance(item, Module):
             waiting.append(vars(item))
-    return found
+    return sources
 
 
 def _held(function) -> list:

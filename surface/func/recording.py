@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import threading
+import weakref
 
 import plugrad
 from plugrad import (
@@ -17,6 +19,11 @@ from plugrad import (
 )
 from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad import leaf_of, without_history
+from plugrad.graph.modes import writes
+
+
+def _storage(tensor):
+    return tensor._type.backend.storage(tensor._data)
 
 
 class Recorded:
@@ -41,12 +48,40 @@ class Recorded:
         for tensor in self.inputs:
             tensor.__dict__["_transform"] = self
         self.arguments = nest.rebuild(arguments, iter(self.inputs))
+        self.written: dict = {}  # tensors that had no history before they were written, and what they held, by identity
+        self.thread = threading.get_ident()
 
     def __enter__(self):
+        writes.append(self._note)
         return self
 
     def __exit__(self, *exception):
+        writes.remove(self._note)
+        self.written.clear()
         self.active = False
+
+    def _note(self, target) -> None:
+        base = target if target._base is None else target._base
+        if threading.get_ident() == self.thread and base.grad_fn is None and not base.requires_grad:
+            self.written.setdefault(id(base), (weakref.ref(base), base.detach().clone()))
+
+    def refuse_captured(self, results) -> None:
+        """Raise RuntimeError if the function wrote what depends on its arguments to a tensor that was there before.
+
+        That is one which is there still and is no result. It gets back what it held.
+        """
+        own = {id(_storage(result)) for result in nest.leaves(results) if isinstance(result, Tensor)}
+        late = [(base, old) for ref, old in self.written.values() if (base := ref()) is not None]
+        captured = [(base, old) for base, old in late if base.requires_grad and id(_storage(base)) not in own]
+        for base, old in captured:
+            with no_grad():
+                base.detach_().copy_(old)
+        if captured:
+            raise RuntimeError(
+                "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place "
+                "operation that would mutate a captured Tensor. This is not supported; please rewrite the function "
+                "being transformed to explicitly accept the mutated Tensor(s) as inputs."
+            )
 
     def lasting(self, outputs) -> bool:
         """Whether results are recorded for the caller: where gradients are, and grad mode was on around the call."""

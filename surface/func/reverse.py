@@ -40,6 +40,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
         chosen, put = select(args, argnums, "grad")
         with Recorded(chosen) as recorded, enable_grad():
             value, aux = with_aux(func(*put(recorded.arguments), **kwargs), has_aux, "grad_and_value(f)(*args)")
+            recorded.refuse_captured((value, aux))
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(value)}")
             if value.ndim:
@@ -105,6 +106,7 @@ def vjp(func, *primals, has_aux=False):
     with Recorded(primals) as recorded, enable_grad():
         value, outputs, aux = results_of(func(*recorded.arguments), has_aux, "vjp(f, *primals)")
         refuse_integers(outputs)
+        recorded.refuse_captured((outputs, aux))
         depends = recorded.depends(outputs)
         lasting = depends and recorded.kept
 

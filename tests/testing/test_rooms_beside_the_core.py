@@ -134,6 +134,7 @@ PRIVATE = {
     "plugrad.process_state.settings -> plugrad.tensor.random",
     "plugrad.compiler.capturing -> plugrad.tensor.random",
     "plugrad.func.batching -> plugrad.dispatch.formulas",
+    "plugrad.func.recording -> plugrad.graph.modes",
     "plugrad.formats.durable -> plugrad.interrupts",
     "plugrad.registry.third_parties.op_records -> plugrad.graph.rare",
     "plugrad.utils.checkpoint -> plugrad.regions",
