@@ -7,6 +7,7 @@ from math import prod
 from plugrad import channels_last, channels_last_3d, contiguous_format, preserve_format
 from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last, new_memory, op
 
+from ._checks import ints
 from ._memory_formats import laid_out
 
 
@@ -135,7 +136,7 @@ def resize_(F, input, size, *, memory_format=None):
     """
     if memory_format is preserve_format:
         raise RuntimeError("Unsupported memory format Preserve: write resize_as_, which follows a tensor")
-    return _resize(F, input, size, memory_format)
+    return _resize(F, input, ints(size), memory_format)
 
 
 @resize_.samples

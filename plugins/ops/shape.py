@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
-from ._checks import dtype_word
+from ._checks import dtype_word, ints
 
 
 def reshape_error(shape, size):
@@ -440,7 +440,7 @@ def sum_to_size(F, input, size):
     >>> torch.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    old, new = tuple(input.shape), tuple(size)
+    old, new = tuple(input.shape), ints(size)
     if not old and not new:
         return F.sum(input)  # PyTorch sums here too, which makes int64 of bool
     pairs = zip(old[len(old) - len(new) :], new)
