@@ -58,7 +58,7 @@ def _public(op, text: str, more: dict):
     else:  # its module holds the record under the kernel's name: so pickle finds the function
         public_function.__qualname__ = f"{op.kernels['*'].__name__}.function"
         dunder = f"__{op.name}__"
-        public_function.__name__ = dunder if dunder in OPERATORS else (*op.names, op.name)[0].removeprefix("Tensor.")
+        public_function.__name__ = dunder if dunder in OPERATORS else (*op.names, op.name)[0].rpartition(".")[2]
     public_function.__op__ = op.record
     return public_function
 

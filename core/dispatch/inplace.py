@@ -136,7 +136,8 @@ def store(target, result):
     if edge is not None and target._base is not None and mode.grad:
         target._view.check()
     if modes.writes and edge is not None and target._edge is None and mode.grad:
-        modes.writes[-1](target)
+        for note in tuple(modes.writes):
+            note(target)
     array = target._data
     saves_y = False
     if edge is not None and isinstance(edge, Node) and edge.saved:

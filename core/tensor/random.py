@@ -12,9 +12,9 @@ from plugrad.registry.namespaces import lazy_methods
 
 _seed: int | None = None
 _default: dict = {}
-_rare: set = set()  # not empty while any thread refuses to draw, or a block of `fork_rng` is open
+_rare: set = set()  # not empty while any thread watches who draws, or a block of `fork_rng` is open
 forks: list = []  # these blocks, outermost first
-declare("random_refusal", "", _rare)
+declare("random_watch", None, _rare)  # what is called with the generator before each draw, and may refuse it
 
 
 class Generator:
@@ -85,14 +85,13 @@ def rng(xp, generator: Generator | None = None):
     """Return the NumPy-like generator for kernels on the array module `xp`."""
     if _rare:
         _settle()
-        if mode.random_refusal:
-            raise RuntimeError(mode.random_refusal)
-    if generator is not None:
-        return generator.source
-    default = _default.get("cpu") if xp is numpy else None
-    if default is None:
-        default = generator_of(backend_of(xp).name)
-    return default.source
+    if generator is None:
+        generator = _default.get("cpu") if xp is numpy else None
+        if generator is None:
+            generator = generator_of(backend_of(xp).name)
+    if _rare and mode.random_watch is not None:
+        mode.random_watch(generator)
+    return generator.source
 
 
 def manual_seed(seed: int) -> Generator:

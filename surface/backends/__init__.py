@@ -11,11 +11,7 @@ import warnings
 
 from plugrad import absent, kernels
 from plugrad.arguments import checked, is_int
-from plugrad.backends import (
-    cpu,
-    following,  # noqa: F401 - the core asks for it
-    libraries,
-)
+from plugrad.backends import cpu, following, libraries  # noqa: F401 - the core asks for `following`
 from plugrad.backends.accelerators import accelerator, set_accelerator
 from plugrad.backends.cpu_fallback import FallbackWarning, MissingKernelError, fallback, fallbacks, no_fallback
 from plugrad.backends.gathering import gathered

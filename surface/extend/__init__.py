@@ -26,11 +26,11 @@ from plugrad.extend.derived import layer, legacy_reduction, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims, multilinear
 from plugrad.extend.hooks import OpHook
 from plugrad.extend.new_memory import choose_memory, chosen_memory, new_memory
-from plugrad.extend.random_refusal import refusing_random
 from plugrad.extend.refusals import refuse_outside, refuse_where
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend
+from plugrad.extend.watched_random import refusing_random, watching_random
 from plugrad.interrupts import held_back, process_lock
 from plugrad.kernels import native, native_function
 from plugrad.nn.module import Module
@@ -53,7 +53,7 @@ __all__ = [
     "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral", "is_single_or_double", "keep_dims",
     "kernel_for", "layer", "legacy_reduction", "loss", "loss_modules", "multilinear", "native", "native_function",
     "new_memory", "op", "process_lock", "reduction", "refuse_outside", "refuse_where", "refusing_random", "register",
-    "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "write_out",
+    "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "watching_random", "write_out",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(globals(), None, {

@@ -13,8 +13,7 @@ import plugrad
 from plugrad import Tensor, autograd, nest
 from plugrad.autograd.rare.copied_views import copy_behind
 from plugrad.dispatch.formulas import of_composites
-from plugrad.extend import refusing_random
-from plugrad.func.random_sources import generators_of
+from plugrad.extend import refusing_random, watching_random
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -39,8 +38,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         in_dims: dimension along which each argument is sliced, None for one that is passed whole; nested as the
             arguments are. Keyword arguments are passed whole.
         out_dims: dimension along which each result is stacked; None for one that is the same for all slices.
-        randomness: "error" refuses ops that draw random numbers; "same" draws the same ones for each slice, from the
-            CPU's default generator or one that `func` is given, names or encloses; "different" others.
+        randomness: "error" refuses ops that draw random numbers; "same" draws the same ones for each slice,
+            whichever generators they come from; "different" others.
         chunk_size: accepted; a loop needs no memory for more than one slice at a time.
 
     Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
@@ -85,8 +84,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             return result
 
         bases = [value if value._base is None else value._base for value, dim in zip(values, dims) if dim is not None]
-        sources = generators_of(func, args, kwargs) if randomness == "same" else ()
-        return _stacked(_each(one, size, randomness, sources), out_dims, name, bases)
+        return _stacked(_each(one, size, randomness), out_dims, name, bases)
 
     return transformed
 
@@ -113,22 +111,27 @@ class _Whole:
                 )
 
 
-def _each(one, size, randomness, sources=()) -> list:
-    """Return the results of all slices, with the random numbers that are asked for.
-
-    `sources` are generators beside the default one that each slice finds as the first did.
-    """
+def _each(one, size, randomness) -> list:
+    """Return the results of all slices, with the random numbers that are asked for."""
     if randomness == "error":
         with refusing_random(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
             "randomness flags on vmap or perform the randomness operation out of vmap"
         ):
             return [one(number) for number in range(size)]
-    states, results = [(source, source.get_state()) for source in (plugrad.default_generator, *sources)], []
+    if randomness == "different":
+        return [one(number) for number in range(size)]
+    states, results = {}, []  # of each generator that was drawn from: what it was before
+
+    def remember(generator):
+        if id(generator) not in states:
+            states[id(generator)] = generator, generator.get_state()
+
     for number in range(size):
-        for source, state in states if randomness == "same" else ():
-            source.set_state(state)
-        results.append(one(number))
+        for generator, state in states.values():
+            generator.set_state(state)
+        with watching_random(remember):
+            results.append(one(number))
     return results
 
 

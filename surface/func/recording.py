@@ -149,17 +149,6 @@ def results_of(value, has_aux, name):
     return value, outputs, aux
 
 
-def structure(value) -> str:
-    """Return how nested tensors are nested, as text: a star for each."""
-    named = type(value).__name__ if type(value) not in (list, tuple, dict) else ""
-    if isinstance(value, dict):
-        return f"{named}{{{', '.join(f'{key!r}: {structure(item)}' for key, item in value.items())}}}"
-    if not isinstance(value, (list, tuple)):
-        return "*"
-    inner = ", ".join(map(structure, value))
-    return f"{named}[{inner}]" if isinstance(value, list) else f"{named}({inner}{',' * (len(value) == 1)})"
-
-
 def refuse_complex(tensors, what, name):
     """Raise RuntimeError for complex tensors: a Jacobian of theirs is two matrices, not one."""
     for number, tensor in enumerate(tensors):

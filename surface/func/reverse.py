@@ -14,9 +14,9 @@ from plugrad.func.recording import (
     refuse_integers,
     results_of,
     select,
-    structure,
     with_aux,
 )
+from plugrad.utils._pytree import tree_structure
 
 
 def grad_and_value(func, argnums=0, has_aux=False):
@@ -115,11 +115,11 @@ def vjp(func, *primals, has_aux=False):
         weights = [*nest.leaves(cotangents)]
         if isinstance(value, Tensor) and weights and weights[0] is cotangents and not isinstance(cotangents, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(cotangents).__name__}")
-        if len(weights) != len(outputs) or structure(cotangents) != structure(value):
+        if len(weights) != len(outputs) or tree_structure(cotangents) != tree_structure(value):
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
-                f"function: there are {len(outputs)} outputs, {structure(value)}, and {len(weights)} cotangents, "
-                f"{structure(cotangents)}"
+                f"function: there are {len(outputs)} outputs, {tree_structure(value)}, and {len(weights)} cotangents, "
+                f"{tree_structure(cotangents)}"
             )
         create = create_graph
         if create is None:

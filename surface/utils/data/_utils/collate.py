@@ -13,7 +13,6 @@ from plugrad import dtypes
 np_str_obj_array_pattern = re.compile("[SaUO]")  # of the dtypes of arrays that hold no numbers
 
 
-
 def default_convert(data):
     """Return NumPy arrays in nested containers as tensors, other things as they are."""
     return _rebuild(data, lambda value: value)
