@@ -1,5 +1,7 @@
 """Writes to tensors that a transformed function did not make and was not given, as PyTorch refuses them."""
 
+import threading
+
 import pytest
 
 import plugrad
@@ -63,3 +65,26 @@ def test_what_does_not_depend_on_the_arguments_may_be_written():
     count = plugrad.zeros(1)
     plugrad.func.grad(lambda x: (count.add_(1), x.sum())[1])(plugrad.ones(3))  # statistics: no history begins
     assert count.tolist() == [1] and not count.requires_grad
+
+
+def test_another_threads_transform_hides_no_write():
+    captured, inside, written = plugrad.zeros(3), threading.Event(), threading.Event()
+
+    def other(x):
+        inside.set()  # this transform began last
+        written.wait(30)
+        return x.sum()
+
+    thread = threading.Thread(target=lambda: plugrad.func.grad(other)(plugrad.ones(3)))
+
+    def function(x):
+        thread.start()
+        inside.wait(30)
+        captured.add_(x)
+        written.set()
+        return x.sum()
+
+    with pytest.raises(RuntimeError, match="captured Tensor"):
+        plugrad.func.grad(function)(plugrad.ones(3))
+    thread.join()
+    assert captured.tolist() == [0, 0, 0] and not captured.requires_grad
