@@ -8,6 +8,7 @@ import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, native, op
 
 from ._checks import is_number, ordered_floats, underived
+from ._selection import STABLE
 
 
 @op(vjp=None, aliases=("argwhere",), at=())
@@ -73,7 +74,7 @@ def unique_parts_in_c(call, xp, input, dim=None):
         return NotImplemented
     flat = input.reshape(-1)
     ordered, places, first = xp.empty_like(flat), xp.empty(flat.size, xp.int64), xp.ones(flat.size, bool)
-    if call(flat, ordered, places, False) is NotImplemented:
+    if call(flat, ordered, places, False, STABLE, 0) is NotImplemented:
         return NotImplemented
     xp.not_equal(ordered[1:], ordered[:-1], first[1:])
     starts, inverse = xp.flatnonzero(first), xp.empty(flat.size, xp.int64)

@@ -8,7 +8,9 @@ import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, native, reduction
 
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, ordered_floats, refuse, refuse_empty
+from ._selection import INTROSORT, select_again
 from .extremes import along_samples, chosen_vjp, one_dim, overloaded, overloaded_samples, whole_vjp
+from .sorting import ordered_in_c, reduced, rows_of
 
 # ---------------------------------------------------------------- middle elements
 
@@ -128,9 +130,10 @@ nanmedian_of.samples(overloaded_samples)
 
 @reduction(returns="values indices", kinds={"dim": "int"})
 def mode(xp, input, dim=-1, keepdim=False):
-    """Most frequent value along `dim`, and the index where it stands last.
+    """Most frequent value along `dim`, and an index of it.
 
-    Of several the smallest. NaN equals no other NaN.
+    Of several the smallest, at its last index among up to 16 elements; among more the one that PyTorch's CPU gives.
+    NaN equals no other NaN.
 
     >>> import plugrad as torch
     >>> torch.mode(torch.tensor([3, 1, 1, 2])).values
@@ -140,21 +143,32 @@ def mode(xp, input, dim=-1, keepdim=False):
     refuse(COMPLEX, "mode", input)
     if not input.shape[dim]:
         raise IndexError(f"mode(): Expected reduction dim {dim} to have non-zero size.")
-    lines = xp.moveaxis(input, dim, -1)
-    ordered, n = xp.sort(ordered_floats(lines), axis=-1).astype(input.dtype, copy=False), input.shape[dim]
-    # An element that equals the one `k` places before it begins no run shorter than k + 1.
-    longest, best = xp.ones(lines.shape[:-1], "int64"), ordered[..., 0]
-    for k in range(1, n):
-        repeated = ordered[..., k:] == ordered[..., : n - k]
-        longer = repeated.any(axis=-1)
-        if not longer.any():
-            break
-        first = xp.take_along_axis(ordered, repeated.argmax(axis=-1, keepdims=True), -1)[..., 0]
-        best, longest = xp.where(longer, first, best), xp.where(longer, k + 1, longest)
-    place = n - 1 - xp.argmax((lines == best[..., None])[..., ::-1], axis=-1)
-    if keepdim:
-        return xp.expand_dims(best, dim), xp.expand_dims(place, dim)
-    return best + best.dtype.type(0), place
+    lines = ordered_floats(xp.moveaxis(input, dim, -1))
+    order = select_again(xp, lines, xp.argsort(lines, axis=-1, kind="stable"), INTROSORT)
+    ordered = xp.take_along_axis(lines, order, -1).astype(input.dtype, copy=False)
+    return _most_frequent(xp, ordered, order.astype("int64", copy=False), dim, keepdim)
+
+
+def _most_frequent(xp, ordered, places, dim, keepdim):
+    """The element of which there are the most in a row that is in order, and the place of the last of them."""
+    first = xp.ones(ordered.shape, bool)
+    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    runs = xp.cumsum(first.ravel()) - 1
+    lengths = xp.bincount(runs)[runs].reshape(ordered.shape)
+    begin = lengths.argmax(axis=-1)[..., None]
+    end = begin + xp.take_along_axis(lengths, begin, -1) - 1
+    results = xp.take_along_axis(ordered, end, -1), xp.take_along_axis(places, end, -1)
+    return reduced(xp, results, dim, keepdim)
+
+
+@mode.kernel("cpu")
+@native("order_of", otherwise=mode)
+def mode_in_c(call, xp, input, dim=-1, keepdim=False):
+    if dim.__class__ is not int or not input.size:
+        return NotImplemented
+    rows = rows_of(xp, input, dim)
+    results = ordered_in_c(call, xp, rows, rows.shape[-1], False, INTROSORT)
+    return results if results is NotImplemented else _most_frequent(xp, *results, dim, keepdim)
 
 
 mode.vjp(chosen_vjp)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, native, op
+from plugrad.extend import Op, axes, collect, composite, hookimpl, is_half, native, op
 
 from ._checks import ordered_floats
 from ._memory_formats import empty_in_order
+from ._selection import FIRST, FIRST_IN_ANY_ORDER, RANK, STABLE, select_again
 
 
 def order_of(xp, input, dim, descending):
@@ -67,20 +68,36 @@ def _lie_as(xp, input, result):
     return ordered
 
 
-def ordered_in_c(call, xp, input, k, dim, falling):
-    """The first `k` elements in order along the last dimension, and where they were; NotImplemented for another."""
-    ndim = input.ndim
-    if not ndim or dim not in (-1, ndim - 1):
-        return NotImplemented
+def ordered_in_c(call, xp, input, k, falling, way=STABLE, rank=0):
+    """The first `k` elements along the last dimension, and where they were; NotImplemented if C does not serve them.
+
+    `way`: which of equal elements come first. Other numbers are given as floats that are equal to them.
+    """
+    numbers = input
+    if is_half(input.dtype):
+        numbers = input.astype("float32")
+    elif input.dtype.kind in "iu":
+        if input.itemsize == 8 and input.size and max(input.max(), -int(input.min())) > 1 << 53:
+            return NotImplemented
+        numbers = input.astype("float64")
     shape = (*input.shape[:-1], k)
-    values, places = xp.empty(shape, input.dtype), xp.empty(shape, "int64")
-    return (values, places) if call(input, values, places, falling) is None else NotImplemented
+    values, places = xp.empty(shape, numbers.dtype), xp.empty(shape, "int64")
+    if call(numbers, values, places, falling, way, rank) is NotImplemented:
+        return NotImplemented
+    return values.astype(input.dtype, copy=False), places
+
+
+def rows_of(xp, input, dim):
+    """The array with `dim` as its last dimension, contiguous."""
+    return input if dim in (-1, input.ndim - 1) else xp.ascontiguousarray(xp.moveaxis(input, dim, -1))
 
 
 @sort.kernel("cpu")
 @native("order_of", otherwise=sort)
 def sort_in_c(call, xp, input, dim=-1, descending=False, stable=False):
-    return ordered_in_c(call, xp, input, input.shape[-1], dim, descending) if input.ndim else NotImplemented
+    if not input.ndim or dim not in (-1, input.ndim - 1):
+        return NotImplemented
+    return ordered_in_c(call, xp, input, input.shape[-1], descending)
 
 
 @sort.meta
@@ -129,7 +146,8 @@ def sorted_samples(make):
 def topk(xp, input, k, dim=-1, largest=True, sorted=True):
     """The `k` largest (or smallest) elements along `dim`, and where they were.
 
-    NaN is larger than any number. Raises `RuntimeError` when `k` exceeds the dimension.
+    NaN is larger than any number. Which of equal elements come first, and the order if `sorted` is False, are those of
+    PyTorch's CPU. Raises `RuntimeError` when `k` exceeds the dimension.
 
     >>> import plugrad as torch
     >>> torch.topk(torch.tensor([3, 1, 2]), 2).values
@@ -141,18 +159,17 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
         raise RuntimeError("topk does not support bool dtypes; convert with .int()")
     if not 0 <= k <= n:
         raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
-    last = dim == array.ndim - 1
-    array = array if last else xp.moveaxis(array, dim, -1)
+    array = array if dim == array.ndim - 1 else xp.moveaxis(array, dim, -1)
     if 0 < 8 * k < n and array.dtype.kind != "c" and xp.__name__ == "numpy":  # CuPy sorts all, and waits
         part = xp.argpartition(ordered_floats(array), n - k if largest else k - 1, axis=-1)
         part = part[..., n - k :] if largest else part[..., :k]
-        part = xp.sort(part, axis=-1)  # equal elements keep their order
         picked = order_of(xp, xp.take_along_axis(array, part, -1), -1, largest)
         order = xp.take_along_axis(part, picked, -1)
     else:
         order = order_of(xp, array, -1, largest)[..., :k]
+    order = select_again(xp, ordered_floats(array), order, FIRST if sorted else FIRST_IN_ANY_ORDER, largest)
     values = _taken(xp, array, order)
-    if not last:
+    if dim != array.ndim - 1:
         values, order = xp.moveaxis(values, -1, dim), xp.moveaxis(order, -1, dim)
     values, order = xp.ascontiguousarray(values), xp.ascontiguousarray(order, "int64")
     return (values, order) if input.ndim or not k else (values.reshape(()), order.reshape(()))
@@ -161,9 +178,13 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
 @topk.kernel("cpu")
 @native("order_of", otherwise=topk)
 def topk_in_c(call, xp, input, k, dim=-1, largest=True, sorted=True):
-    if not input.ndim or not 0 < k <= input.shape[-1]:
+    if not input.ndim or not 0 < k <= input.shape[dim]:
         return NotImplemented
-    return ordered_in_c(call, xp, input, k, dim, largest)
+    rows = rows_of(xp, input, dim)
+    results = ordered_in_c(call, xp, rows, k, largest, FIRST if sorted else FIRST_IN_ANY_ORDER)
+    if rows is input or results is NotImplemented:
+        return results
+    return tuple(xp.ascontiguousarray(xp.moveaxis(one, -1, dim)) for one in results)
 
 
 @topk.meta
@@ -192,7 +213,8 @@ def topk_errors(make):
 def kthvalue(xp, input, k, dim=-1, keepdim=False):
     """The `k`-th smallest element along `dim` (counted from 1), and where it was.
 
-    NaN is larger than any number. Raises `RuntimeError` when `k` is out of range.
+    NaN is larger than any number. Which of equal elements it is, is as on PyTorch's CPU. Raises `RuntimeError` when
+    `k` is out of range.
 
     >>> import plugrad as torch
     >>> torch.kthvalue(torch.tensor([3, 1, 2]), 2).values
@@ -203,11 +225,25 @@ def kthvalue(xp, input, k, dim=-1, keepdim=False):
         raise RuntimeError(
             f"kthvalue(): selected number k out of range for dimension {dim}: k is {k}, the size {array.shape[dim]}"
         )
-    order = order_of(xp, array, dim, False)[(slice(None),) * dim + (slice(k - 1, k),)]
-    values, order = xp.take_along_axis(array, order, dim), xp.ascontiguousarray(order, "int64")
-    if input.ndim == 0:
-        return values.reshape(()), order.reshape(())
-    return (values, order) if keepdim else (values.squeeze(dim), order.squeeze(dim))
+    array = array if dim == array.ndim - 1 else xp.moveaxis(array, dim, -1)
+    order = order_of(xp, array, -1, False)[..., k - 1 : k]
+    order = select_again(xp, ordered_floats(array), order, RANK, rank=k - 1)
+    results = xp.take_along_axis(array, order, -1), order.astype("int64", copy=False)
+    return reduced(xp, results, dim, keepdim and input.ndim)
+
+
+def reduced(xp, results, dim, keepdim):
+    """Results that have one element along the last dimension, as those of a reduction along `dim`."""
+    return tuple(xp.moveaxis(one, -1, dim) if keepdim else one[..., 0] for one in results)
+
+
+@kthvalue.kernel("cpu")
+@native("order_of", otherwise=kthvalue)
+def kthvalue_in_c(call, xp, input, k, dim=-1, keepdim=False):
+    if not input.ndim or not 1 <= k <= input.shape[dim]:
+        return NotImplemented
+    results = ordered_in_c(call, xp, rows_of(xp, input, dim), 1, False, RANK, k - 1)
+    return results if results is NotImplemented else reduced(xp, results, dim, keepdim)
 
 
 @kthvalue.meta

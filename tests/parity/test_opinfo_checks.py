@@ -164,16 +164,6 @@ def test_wrong_method_and_inplace():
     assert {"method", "inplace"} <= set(report.failed)
 
 
-def test_alias_of_values_among_ties():
-    expected = torch.tensor([3, 3, 1]).topk(1)
-    assert opinfo_checks.same_under_gather(
-        torch.tensor([3, 3, 1]), expected, (torch.tensor([3]), torch.tensor([1]))
-    )
-    assert not opinfo_checks.same_under_gather(
-        torch.tensor([3, 3, 1]), expected, (torch.tensor([3]), torch.tensor([2]))
-    )
-
-
 def test_layout_survives_conversion():
     import opinfo_convert
 

@@ -199,7 +199,7 @@ def test_rows_are_ordered_as_a_stable_sort_does_it(level, n):
             expected = numpy.lexsort(keys, axis=-1)  # by NaN or not, then by value; stable
             for k in {1, min(n, 8), min(n, 30), n}:
                 values, places = numpy.empty((4, k), dtype), numpy.empty((4, k), numpy.int64)
-                assert call(x, values, places, falling) is None
+                assert call(x, values, places, falling, 0, 0) is None
                 assert numpy.array_equal(places, expected[:, :k])
                 assert values.tobytes() == numpy.take_along_axis(x, places, 1).tobytes()
 

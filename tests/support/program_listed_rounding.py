@@ -42,15 +42,6 @@ def jumps(program, found, oracle, subject, watch):
 
 
 @kind
-def ties_of_topk(program, found, oracle, subject, watch):
-    """Which of equal elements topk() takes is not said; max() takes the first, with which the difference goes."""
-    if not found.kind.endswith("values") or not matches(r"\.topk\(1\)\[0\]", program):
-        return False
-    first = [statement.replace(".topk(1)[0]", ".max(-1, keepdim=True)[0]") for statement in program]
-    return difference(first, oracle, subject, watch) is None
-
-
-@kind
 def magnified_rounding(program, found, oracle, subject, watch):
     """What a program makes of the last bits of single precision is not said.
 
