@@ -87,9 +87,9 @@ class Elementwise(Op):
                 f"\"{self.name}\" not implemented for '{result._label}': it is defined for integers and bool"
             )
         compute = result.numpy
-        if result.name in self.widens and not getattr(self.kernels.get(ttype.device.type), "halves", False):
+        if result.name in _COMPUTE_IN and not getattr(self.kernels.get(ttype.device.type), "halves", False):
             rare.narrow(self, raw, result)
-            compute = getattr(dtypes, self.widens[result.name]).numpy
+            compute = getattr(dtypes, self.widens.get(result.name, result.name)).numpy
         for position in self.promoted:
             value = raw[position]
             if value is not None and hasattr(value, "dtype"):

@@ -70,9 +70,7 @@ class Line:
         self.direct_code = None
         self.texts = {name: self.texts[name] for name, _, _ in self.functions}
         self.sources = self.sources if len(self.sources) == 1 else [(number, None) for number, _ in self.sources]
-        self.functions = self.views = self.last = self.known = self.born = self.lines = (
-            None  # nobody asks for them again
-        )
+        self.functions = self.views = self.last = self.born = self.lines = None  # nobody asks for them again
 
     def direct(self, given, results) -> bool:
         """Let a program of one part have `direct(*arrays)`, which takes those of `given` and returns results.
@@ -80,14 +78,18 @@ class Line:
         False is returned where some of these are no new memory of their own. It takes no other memory that moves, so
         that nothing has to be given, fetched and cleared.
         """
-        names = [self.arrays.get(value.key, (value, None))[1] for value in results]
-        if len(self.sources) > 1 or None in names or any(value.buffer.kind != "fresh" for value in results):
+        if len(self.sources) > 1 or any(value.buffer.kind != "fresh" for value in results):
             return False
-        ((_, lines),) = self.sources
+        if any(value.key not in self.arrays or value.buffer not in self.whole for value in results):
+            return False
+        ((_, self.lines),) = self.sources
+        self.lines = lines = [*self.lines]
+        names = [self.array(value) for value in results]  # views of what the lines make are added to them
         head = f"def direct({', '.join(self.given[buffer] for buffer in given)}):"
         ends = f"return {', '.join(names)}{',' if len(names) > 1 else ''}"
         text = "\n".join([head, *(f"    {line}" for line in [*lines, ends])])
         self.direct_code = compile(text.replace("(again(", "(again_with(locals(), "), "<compiled by 'numpy'>", "exec")
+        self.known = self.lines = None
         return True
 
     def __call__(self, memory):

@@ -167,7 +167,7 @@ def rdiv_samples(make):
     yield make(3, 4, low=0.5, high=3), make(4)
 
 
-@binary(at=(), inplace=False, node="DivBackward2", numbers="any", takes_half=True)
+@binary(at=(), inplace=False, node="DivBackward2", numbers="any", takes_half=True, exact=("input", "other"))
 def div_trunc(xp, input, other):
     """Quotient of two tensors rounded towards zero.
 

@@ -6,7 +6,7 @@ import cmath
 import math
 
 import plugrad
-from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_integer, native, unary
+from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_half, is_integer, native, unary
 
 from ._checks import BOOL, fitted, is_number, refuse
 
@@ -75,7 +75,7 @@ def rsqrt_vjp(F, g, y):
 
 
 @binary(
-    numbers="both", autocast={"cuda": "float32"}, wraps=None, fits=("exponent",),
+    numbers="both", autocast={"cuda": "float32"}, wraps=None, fits=("exponent",), takes_half=True,
     node={"PowBackward1": "isinstance(exponent, Tensor)", "PowBackward2": "not isinstance(input, Tensor)"},
 )  # fmt: skip
 def pow(xp, input, exponent):
@@ -91,6 +91,9 @@ def pow(xp, input, exponent):
     >>> torch.pow(torch.tensor([2., 3.]), 2), 2 ** torch.tensor([1., 3.])
     (tensor([4., 9.]), tensor([2., 8.]))
     """
+    dtype = (exponent if is_number(input) else input).dtype
+    if is_half(dtype):
+        return _pow_halves(xp, input, exponent, dtype)
     if is_number(exponent):
         return _pow_number(xp, input, exponent)
     refuse(BOOL, "pow", exponent)
@@ -98,7 +101,30 @@ def pow(xp, input, exponent):
         input = xp.asarray(input).astype(exponent.dtype)  # which wraps around, as in PyTorch
     if exponent.dtype.kind == "i" and not isinstance(input, float):
         return _pow_integers(xp, input, exponent)
-    return xp.power(input, exponent)
+    return _power(xp, input, exponent)
+
+
+def _power(xp, input, exponent):
+    """Powers with an array above. NumPy takes square roots where one exponent is for several elements."""
+    result = xp.power(input, exponent)
+    alone = exponent.dtype.kind == "f" and (exponent.size < 2 or exponent.size < result.size or 0 in exponent.strides)
+    if not alone or xp.__name__ == "numpy" and not (exponent == 0.5).any():
+        return result
+    return xp.where(exponent == 0.5, _half_power(xp, input), result)
+
+
+def _half_power(xp, input):
+    """The power 1/2, which unlike the square root is 0 for -0, and infinity for minus infinity (IEEE 754, pow)."""
+    return xp.sqrt(xp.where((input == 0) | xp.isinf(input), xp.abs(input), input))
+
+
+def _pow_halves(xp, input, exponent, dtype):
+    """Computed in float32; float16 is given no square roots, as in PyTorch."""
+    input, exponent = (one if is_number(one) else one.astype("float32") for one in (input, exponent))
+    if dtype == "float16" and is_number(exponent) and abs(exponent) == 0.5:
+        power = _half_power(xp, input)
+        return (power if exponent > 0 else xp.true_divide(1, power)).astype(dtype)
+    return pow.kernels["*"](xp, input, exponent).astype(dtype)
 
 
 @pow.samples

@@ -52,6 +52,16 @@ def test_random_programs_have_the_bits_of_numpy(seed):
             assert same_bits(one.numpy(), other.numpy()), f"{label}\n{one}\n{other}"
 
 
+@needs_c
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_results_that_are_parts_of_what_a_kernel_wrote(keepdim):
+    """Such a result is made beside the call in C, not where the call is done over in Python."""
+    x = torch.tensor([[1.0, 1, 0, 1], [2, 0, 0, 2]])
+    for run in (lambda x: (x * 1).kthvalue(2, keepdim=keepdim), lambda x: (x + 1).kthvalue(2, 0, keepdim)[1]):
+        call = compiled(run)
+        assert all(str(call(x)) == str(run(x)) for _ in range(3))
+
+
 def test_random_programs_are_loops_in_c():
     run, arguments = program_of(random.Random(3))
     if kernels.why_none() is None:
