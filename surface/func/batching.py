@@ -14,6 +14,7 @@ from plugrad import Tensor, autograd, nest
 from plugrad.autograd.rare.copied_views import copy_behind
 from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random, watching_random
+from plugrad.func.captured_writes import Once
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -43,7 +44,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         chunk_size: accepted; a loop needs no memory for more than one slice at a time.
 
     Raises ValueError when sizes differ, there is nothing to slice, or the dims do not fit arguments or results, and
-    RuntimeError for random numbers under randomness="error" and where an input that is passed whole is written to.
+    RuntimeError for random numbers under randomness="error", and where a tensor that is the same for all slices is
+    written to with other values for each.
 
     >>> import plugrad as torch
     >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
@@ -75,64 +77,40 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         if size >= MANY:
             _warn_of_loop(name, size)
         slices = [value if dim is None else value.unbind(dim) for value, dim in zip(values, dims)]
-        whole = _Whole([value for value, dim in zip(values, dims) if dim is None and isinstance(value, Tensor)])
 
         def one(number):
             items = [part if dim is None else part[number] for part, dim in zip(slices, dims)]
-            result = func(*nest.rebuild(args, iter(items)), **kwargs)
-            whole.check()
-            return result
+            return func(*nest.rebuild(args, iter(items)), **kwargs)
 
         bases = [value if value._base is None else value._base for value, dim in zip(values, dims) if dim is not None]
-        return _stacked(_each(one, size, randomness), out_dims, name, bases)
+        return _stacked(_each(one, size, randomness, Once(bases)), out_dims, name, bases)
 
     return transformed
 
 
-class _Whole:
-    """Inputs that are passed whole: who writes to one in place must write the same for each slice."""
-
-    def __init__(self, tensors):
-        self.tensors, self.versions = tensors, [tensor._version for tensor in tensors]
-        self.written: dict = {}  # the number of a tensor: what the first slice that wrote to it left in it
-
-    def check(self) -> None:
-        """Raise RuntimeError if the last slice left other values in a tensor than the one before."""
-        for number, tensor in enumerate(self.tensors):
-            if tensor._version == self.versions[number]:
-                continue
-            self.versions[number] = tensor._version
-            first = self.written.setdefault(number, tensor.detach().clone())
-            if not bool(((tensor == first) | (tensor != tensor) & (first != first)).all()):
-                raise RuntimeError(
-                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` "
-                    "in extra_args that has more elements than `self`: an input whose in_dim is None was written to, "
-                    "with other values for each slice. Use the out-of-place op and return its result"
-                )
-
-
-def _each(one, size, randomness) -> list:
+def _each(one, size, randomness, once) -> list:
     """Return the results of all slices, with the random numbers that are asked for."""
     if randomness == "error":
         with refusing_random(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
             "randomness flags on vmap or perform the randomness operation out of vmap"
         ):
-            return [one(number) for number in range(size)]
+            return [once(one, number) for number in range(size)]
     if randomness == "different":
-        return [one(number) for number in range(size)]
-    states, results = {}, []  # of each generator that was drawn from: what it was before
+        return [once(one, number) for number in range(size)]
+    states: dict = {}  # of each generator that was drawn from: what it was before
 
     def remember(generator):
         if id(generator) not in states:
             states[id(generator)] = generator, generator.get_state()
 
-    for number in range(size):
+    def alike(number):
         for generator, state in states.values():
             generator.set_state(state)
         with watching_random(remember):
-            results.append(one(number))
-    return results
+            return one(number)
+
+    return [once(alike, number) for number in range(size)]
 
 
 def _warn_of_loop(name, size) -> None:
