@@ -244,7 +244,7 @@ class World:
 
     def sparse(self, layout, parts):
         """Return a sparse tensor of its indices and values."""
-        name = str(layout).rpartition(".")[2]
+        name = str(layout).rpartition(".")[2] if isinstance(layout, plugrad.layout) else None
         if name not in _LAYOUTS[1:] or type(parts) is not tuple or len(parts) not in (3, 4):
             raise self.wrong("a sparse tensor of a layout that is not known")
         coalesced = name == "sparse_coo" and parts[3:] == (True,)
@@ -265,16 +265,18 @@ class World:
     def _pairs(self, pairs=()):
         if type(pairs) not in (list, tuple) or any(type(pair) not in (list, tuple) or len(pair) != 2 for pair in pairs):
             raise self.wrong("a dict that is not made of pairs")
-        return pairs
+        return [(quickly_hashed(key), value) for key, value in pairs]
 
     def layout(self, name):
         """Return the layout of that name."""
-        if str(name).removeprefix("torch.") not in _LAYOUTS:
+        if type(name) is not str or name.removeprefix("torch.") not in _LAYOUTS:
             raise self.wrong(f"{shown(name)} is no layout")
         return getattr(plugrad, name.removeprefix("torch."))
 
     def device(self, kind, index=None):
         """Return a device."""
+        if type(kind) is not str or type(index) not in (int, type(None)):
+            raise self.wrong(f"{shown(kind)} is no device")
         try:
             return device(kind) if index is None else device(kind, index)
         except (RuntimeError, TypeError) as error:
@@ -291,11 +293,11 @@ class World:
         if factory is not None:
             known = _FACTORIES.get(getattr(factory, "dotted", None))
             factory = known if known is not None else self._settled(factory)
-        return defaultdict(factory, *pairs)
+        return defaultdict(factory, self._pairs(*pairs))
 
     def numpy_dtype(self, code, *_):
         """Return a dtype of NumPy's."""
-        if code not in _NUMPY:
+        if type(code) is not str or code not in _NUMPY:
             raise self.wrong(f"{shown(code)} is no dtype of numbers")
         return _NumpyDtype(code)
 

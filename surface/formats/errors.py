@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from reprlib import Repr
+
+_BRIEF = Repr()  # what holds itself often would be printed as often, which may be without end
+_BRIEF.maxlevel, _BRIEF.maxstring = 3, 100
 
 
 class CheckpointError(pickle.UnpicklingError, RuntimeError):
@@ -37,5 +41,8 @@ def _quoted(text: str) -> str:
 
 def shown(value) -> str:
     """Return a value of a file as an error may show it: short, and without control characters."""
-    text = ascii(value) if not isinstance(value, int) else hex(value) if abs(value) > 2**63 else str(value)
+    if isinstance(value, int):
+        text = hex(value) if abs(value) > 2**63 else str(value)
+    else:
+        text = _BRIEF.repr(value).encode("ascii", "backslashreplace").decode()
     return text if len(text) <= 60 else f"{text[:60]}..."

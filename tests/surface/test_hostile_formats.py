@@ -2,11 +2,13 @@
 
 import collections
 import io
+import itertools
 import json
 import os
 import pickle
 import random
 import struct
+import time
 import tracemalloc
 import zipfile
 
@@ -14,6 +16,7 @@ import numpy
 import pytest
 
 import plugrad
+from plugrad.plugins.formats._torch_world import CALLS
 from plugrad.serialization import CheckpointError
 from support import checkpoints
 
@@ -192,6 +195,24 @@ def test_nesting_that_grows_without_end():
     attempt(archive(deep))
     doubling = b"\x80\x02N" + b"2\x86" * 60 + b"q\x00}h\x00Ns."  # a key whose parts are shared: 2 ** 60 of them
     assert isinstance(attempt(archive(doubling)), CheckpointError)
+
+
+def called(name, *arguments):
+    """Return the part of a pickle that calls a name."""
+    module, _, function = name.rpartition(".")
+    return b"".join([f"c{module}\n{function}\n(".encode(), *arguments, b"tR"])
+
+
+def test_what_holds_itself_twice_at_each_of_many_levels():
+    """It has a few bytes in a file, and would take minutes to print, to hash or to compare."""
+    pair = b"K\x01" + b"2\x86" * 23
+    for name in CALLS:
+        for count, whole in itertools.product(range(4), (pair, b"](" + pair + b"K\x01\x86e")):
+            for before in b"K\x01", b"N", b"X\x01\0\0\0a", b"]":
+                start = time.process_time()
+                for form in archive, stream:
+                    attempt(form(b"\x80\x02" + called(name, *[before] * count, whole) + b"."))
+                assert time.process_time() - start < 0.5, (name, count, before)
 
 
 def test_zip_files_that_lie(tmp_path):
