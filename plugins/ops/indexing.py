@@ -264,7 +264,7 @@ def assign(xp, out, index, value):
 def write_items(xp, out, index, value):
     """Write at a plain index, or one array of indices or mask."""
     if not ix.is_plain(index):
-        if getattr(getattr(index, "dtype", None), "char", "") not in ("l", "?"):
+        if not isinstance(index, type(out)) or index.dtype.char not in ("l", "?"):
             return NotImplemented
         ix.check_arrays(xp, out.shape, (index,))
         if xp.__name__ == "cupy" and index.dtype.char == "?" and xp.fill_where(out, index, value):

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import types
 
 import plugrad
-from plugrad import Tensor
+from plugrad import Tensor, registry
 from plugrad.jit.primitives import PRIMITIVES
 from plugrad.jit.types import ANY, BOOL, FLOAT, INT, NUMBER, STR, TENSOR, list_of, optional, tuple_of
+from plugrad.native import inner_op
 
 __all__ = ["ATTRIBUTES", "draws", "function", "name_of", "result_type", "signature"]
 
@@ -111,7 +113,12 @@ def _of_library(home, own):
     start, _, space = home.rpartition(".")
     if start != "torch.ops" or not space.isidentifier() or space.startswith("_"):
         return None
-    callee = getattr(getattr(plugrad.ops, space, None), own, None)
+    namespace = getattr(plugrad.ops, space, None)
+    if not isinstance(namespace, types.ModuleType):  # something that the module of the namespaces has itself
+        return None
+    if space == "aten" and own not in registry.ops and inner_op(own) is None and _method(own) is None:
+        return None  # a method of tensors that is no op
+    callee = getattr(namespace, own, None)
     return callee if callable(callee) and not isinstance(callee, type) else None
 
 

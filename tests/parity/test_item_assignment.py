@@ -135,3 +135,15 @@ def test_one_element_fills_what_a_mask_selects_if_it_fits(dtype):
                     except (RuntimeError, IndexError) as error:
                         told.append(type(error).__name__)
                 assert told[0] == told[1], write.format(index, value)
+
+
+def test_an_index_that_fails_when_it_is_asked_for_an_attribute_is_none():
+    class Odd:
+        def __getattr__(self, name):
+            raise ZeroDivisionError(name)
+
+    for library in plugrad, torch:
+        with pytest.raises(IndexError, match="are valid indices"):
+            library.ones(2)[Odd()] = 1
+        with pytest.raises(IndexError, match="are valid indices"):
+            library.ones(2)[Odd()]

@@ -125,7 +125,7 @@ CALLS = (
     "Tensor.set_", "Tensor.__init__", "str.format", "str.format_map", "str.__class__", "list.__class__",
     "dict.__init__",
     "math.__loader__", "torch.set_default_dtype", "torch.library", "", ".", "torch.", "jit.load", 3, None,
-    ["torch.relu"],
+    ["torch.relu"], "torch.ops.aten.set_", "torch.ops.aten.register_hook", "torch.ops.loaded_libraries.add",
 )  # fmt: skip
 EXPRESSIONS = (
     ["attr", ["name", "x"], "__class__"], ["attr", ["name", "x"], "grad_fn"], ["attr", ["name", "x"], "__dict__"],
