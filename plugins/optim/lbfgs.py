@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import plugrad
 from plugrad import Tensor, enable_grad, no_grad
-from plugrad.extend import Optimizer, collect, hookimpl
+from plugrad.extend import Optimizer, collect, held_back, hookimpl
 
 
 def _cubic_minimum(left, right, bounds=None):
@@ -186,8 +186,27 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure):
-        """Make a step of up to `max_iter` iterations; return the first loss."""
-        closure, group = enable_grad()(closure), self.param_groups[0]
+        """Make a step of up to `max_iter` iterations; return the first loss.
+
+        Where the closure raises, or Ctrl-C comes, parameters and state are again what they were before.
+        """
+        key = self._params[0]
+        values = [p.clone() for p in self._params]
+        kept = {name: list(one) if type(one) is list else one for name, one in self.state.get(key, {}).items()}
+        was_there = key in self.state
+        try:
+            return self._iterate(enable_grad()(closure))
+        except BaseException:
+            with held_back():
+                for p, value in zip(self._params, values):
+                    p.copy_(value)
+                self.state.pop(key, None)
+                if was_there:
+                    self.state[key] = kept
+            raise
+
+    def _iterate(self, closure):
+        group = self.param_groups[0]
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -200,8 +219,7 @@ class LBFGS(Optimizer):
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
             direction = state["d"] = self._direction(state, gradient, group["history_size"])
-            previous = state.get("prev_flat_grad")
-            state["prev_flat_grad"] = gradient.clone() if previous is None else previous.copy_(gradient)
+            state["prev_flat_grad"] = gradient.clone()
             before = state["prev_loss"] = loss
             length = group["lr"].squeeze() if isinstance(group["lr"], Tensor) else group["lr"]
             if state["n_iter"] == 1:

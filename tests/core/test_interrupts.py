@@ -185,6 +185,45 @@ def test_a_step_of_an_optimizer_is_taken_or_not(optimizer):
     assert ends == {True, False}
 
 
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_step_of_several_evaluations_is_taken_or_not(steps, line_search):
+    def prepare():
+        torch.manual_seed(0)
+        weights = torch.randn(3, 4, requires_grad=True), torch.randn(4, requires_grad=True)
+        optimizer = torch.optim.LBFGS(weights, lr=0.1, max_iter=3, line_search_fn=line_search)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = sum((w**4).sum() for w in weights)
+            loss.backward()
+            return loss
+
+        for _ in range(steps):
+            optimizer.step(closure)
+        return weights, optimizer, closure
+
+    def state(prepared):
+        return [w.tolist() for w in prepared[0]], values(prepared[1])
+
+    done = prepare()
+    before = state(done)
+    done[1].step(done[2])
+    after = state(done)
+    for where, prepared, was in interrupted(lambda prepared: prepared[1].step(prepared[2]), prepare, most=60):
+        assert was and state(prepared) in (before, after), where
+    for calls in 0, 1, 2:
+        _, optimizer, closure = prepared = prepare()
+
+        def fails(closure=closure, left=iter(range(calls))):
+            next(left)  # StopIteration in the last of the calls
+            return closure()
+
+        with pytest.raises(StopIteration):
+            optimizer.step(fails)
+        assert state(prepared) == before
+
+
 def test_an_old_graph_notices_a_step_that_was_interrupted():
     def prepare():
         w = torch.ones(3, requires_grad=True)
