@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 from plugrad.extend import Op, collect, hookimpl, scipy_of, unary
 
+_EULER = 0.5772156649015329
+
+
 # ---------------------------------------------------------------- modified, first kind
+
+
+def _grown(xp, value, scaled, x):
+    """`value`, or where that would overflow `exp(abs(x)) * scaled(x)`, whose product may still be a number."""
+    if x.dtype.itemsize < 8:
+        return value
+    far = xp.clip(x, -800, 800)
+    root = xp.exp(abs(far) * 0.5)
+    return xp.where((abs(x) > 700) & (far == x), scaled(far) * root * root, value)
 
 
 @unary(aliases=("special.i0",), complex=False, ref="scipy.special.i0")
@@ -15,7 +29,8 @@ def i0(xp, input):
     >>> torch.special.i0(torch.tensor([0., 1.]))
     tensor([1.0000, 1.2661])
     """
-    return scipy_of(xp, "special").i0(input)
+    special = scipy_of(xp, "special")
+    return _grown(xp, special.i0(input), special.i0e, input)
 
 
 @i0.vjp
@@ -47,7 +62,8 @@ def i1(xp, input):
     >>> torch.special.i1(torch.tensor([0., 1.]))
     tensor([0.0000, 0.5652])
     """
-    return scipy_of(xp, "special").i1(input)
+    special = scipy_of(xp, "special")
+    return _grown(xp, special.i1(input), special.i1e, input)
 
 
 @i1.vjp
@@ -83,7 +99,8 @@ def modified_bessel_i0(xp, input):
     >>> torch.special.modified_bessel_i0(torch.tensor([1.]))
     tensor([1.2661])
     """
-    return scipy_of(xp, "special").i0(input)
+    special = scipy_of(xp, "special")
+    return _grown(xp, special.i0(input), special.i0e, input)
 
 
 @unary(at=("special.modified_bessel_i1",), inplace=False, complex=False, vjp=None, ref="scipy.special.i1")
@@ -96,10 +113,23 @@ def modified_bessel_i1(xp, input):
     >>> torch.special.modified_bessel_i1(torch.tensor([1.]))
     tensor([0.5652])
     """
-    return scipy_of(xp, "special").i1(input)
+    special = scipy_of(xp, "special")
+    return _grown(xp, special.i1(input), special.i1e, input)
 
 
 # ---------------------------------------------------------------- modified, second kind
+
+
+def _beside_zero(xp, value, x, form):
+    """`value`, or `form(x)` of numbers so tiny that SciPy's quotients overflow, or take them for zero."""
+    if x.dtype.itemsize < 8:
+        return value
+    tiny = (x > 0) & (x < 1e-300)
+    return xp.where(tiny, form(xp.where(tiny, x, 1e-300)), value)
+
+
+def _logarithm(xp):
+    return lambda x: (math.log(2) - _EULER) - xp.log(x)
 
 
 @unary(at=("special.modified_bessel_k0",), inplace=False, complex=False, vjp=None, ref="scipy.special.k0")
@@ -110,7 +140,7 @@ def modified_bessel_k0(xp, input):
     >>> torch.special.modified_bessel_k0(torch.tensor([1.]))
     tensor([0.4210])
     """
-    return scipy_of(xp, "special").k0(input)
+    return _beside_zero(xp, scipy_of(xp, "special").k0(input), input, _logarithm(xp))
 
 
 @unary(at=("special.modified_bessel_k1",), inplace=False, complex=False, vjp=None, ref="scipy.special.k1")
@@ -121,7 +151,7 @@ def modified_bessel_k1(xp, input):
     >>> torch.special.modified_bessel_k1(torch.tensor([1.]))
     tensor([0.6019])
     """
-    return scipy_of(xp, "special").k1(input)
+    return _beside_zero(xp, scipy_of(xp, "special").k1(input), input, lambda x: 1 / x)
 
 
 @unary(at=("special.scaled_modified_bessel_k0",), inplace=False, complex=False, vjp=None, ref="scipy.special.k0e")
@@ -132,7 +162,7 @@ def scaled_modified_bessel_k0(xp, x):
     >>> torch.special.scaled_modified_bessel_k0(torch.tensor([1.]))
     tensor([1.1445])
     """
-    return scipy_of(xp, "special").k0e(x)
+    return _beside_zero(xp, scipy_of(xp, "special").k0e(x), x, _logarithm(xp))
 
 
 @unary(at=("special.scaled_modified_bessel_k1",), inplace=False, complex=False, vjp=None, ref="scipy.special.k1e")
@@ -143,10 +173,43 @@ def scaled_modified_bessel_k1(xp, x):
     >>> torch.special.scaled_modified_bessel_k1(torch.tensor([1.]))
     tensor([1.6362])
     """
-    return scipy_of(xp, "special").k1e(x)
+    return _beside_zero(xp, scipy_of(xp, "special").k1e(x), x, lambda x: 1 / x)
 
 
 # ---------------------------------------------------------------- oscillating
+
+
+def _series(order, count=16):
+    """The coefficients of Hankel's expansions of the Bessel functions of an order, for large arguments."""
+    terms = [1.0]
+    for k in range(1, count):
+        terms.append(terms[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
+    signed = [term * (-1) ** (k // 2) for k, term in enumerate(terms)]
+    return signed[::2], signed[1::2]
+
+
+_SERIES = _series(0), _series(1)
+
+
+def _waves(xp, near, x, order, first):
+    """`near`, or of large numbers the Bessel function of the first or second kind.
+
+    SciPy takes a phase from the number, which rounds it: here it is part of the sum of two exact waves.
+    """
+    size = abs(x)
+    far = (size > 50) & xp.isfinite(x)
+    wide = xp.where(far, size, 50).astype("float64")
+    square, even, odd = 1 / (wide * wide), 0.0, 0.0
+    for one, other in zip(*[reversed(terms) for terms in _SERIES[order]]):
+        even, odd = even * square + one, odd * square + other
+    odd /= wide
+    sine, cosine = xp.sin(wide), xp.cos(wide)
+    along, across = (cosine + sine, sine - cosine) if order == 0 else (sine - cosine, -sine - cosine)
+    value = even * along - odd * across if first else even * across + odd * along
+    value *= xp.sqrt(1 / (math.pi * wide))
+    if first:
+        value = xp.where(x < 0, -value, value) if order == 1 else value
+    return xp.where(far & (first | (x > 0)), value, near).astype(x.dtype)
 
 
 @unary(at=("special.bessel_j0",), inplace=False, complex=False, vjp=None, ref="scipy.special.j0")
@@ -157,7 +220,7 @@ def bessel_j0(xp, input):
     >>> torch.special.bessel_j0(torch.tensor([0., 1.]))
     tensor([1.0000, 0.7652])
     """
-    return scipy_of(xp, "special").j0(input)
+    return _waves(xp, scipy_of(xp, "special").j0(input), input, 0, first=True)
 
 
 @unary(at=("special.bessel_j1",), inplace=False, complex=False, vjp=None, ref="scipy.special.j1")
@@ -168,7 +231,7 @@ def bessel_j1(xp, input):
     >>> torch.special.bessel_j1(torch.tensor([0., 1.]))
     tensor([0.0000, 0.4401])
     """
-    return scipy_of(xp, "special").j1(input)
+    return _waves(xp, scipy_of(xp, "special").j1(input), input, 1, first=True)
 
 
 @unary(at=("special.bessel_y0",), inplace=False, complex=False, vjp=None, ref="scipy.special.y0")
@@ -179,7 +242,7 @@ def bessel_y0(xp, input):
     >>> torch.special.bessel_y0(torch.tensor([1.]))
     tensor([0.0883])
     """
-    return scipy_of(xp, "special").y0(input)
+    return _waves(xp, scipy_of(xp, "special").y0(input), input, 0, first=False)
 
 
 @unary(at=("special.bessel_y1",), inplace=False, complex=False, vjp=None, ref="scipy.special.y1")
@@ -190,7 +253,8 @@ def bessel_y1(xp, input):
     >>> torch.special.bessel_y1(torch.tensor([1.]))
     tensor([-0.7812])
     """
-    return scipy_of(xp, "special").y1(input)
+    near = _beside_zero(xp, scipy_of(xp, "special").y1(input), input, lambda x: -2 / math.pi / x)
+    return _waves(xp, near, input, 1, first=False)
 
 
 @unary(at=("special.spherical_bessel_j0",), inplace=False, complex=False, vjp=None)
@@ -208,7 +272,7 @@ def spherical_bessel_j0(xp, x):
 
 @unary(at=("special.airy_ai",), inplace=False, complex=False, vjp=None)
 def airy_ai(xp, x):
-    """Airy function Ai; NaN where a number is too negative to have a phase.
+    """Airy function Ai; NaN where a number is too negative to have a phase, below -1e20.
 
     CuPy does not have it: on a GPU it needs leave to run on the CPU.
 
@@ -216,7 +280,31 @@ def airy_ai(xp, x):
     >>> torch.special.airy_ai(torch.tensor([0., 1.]))
     tensor([0.3550, 0.1353])
     """
-    return scipy_of(xp, "special").airy(xp.minimum(x, 1000))[0]  # SciPy gives NaN for what is far beyond underflow
+    near = scipy_of(xp, "special").airy(xp.minimum(x, 1000))[0]  # SciPy gives NaN for what is far beyond underflow
+    far = (x < -1e5) & (x >= -1e20)  # where SciPy rounds the phase, and soon has no number
+    return xp.where(far, _airy_wave(xp, xp.where(far, -x, 1).astype("float64")), near).astype(x.dtype)
+
+
+def _halves(xp, x):
+    """A number as the sum of two with half of the digits, whose products are exact."""
+    high = x.astype("float32").astype("float64")
+    return high, x - high
+
+
+def _airy_wave(xp, x):
+    """Ai(-x) of large numbers: a wave, whose phase 2/3 x^1.5 is a sum of two numbers, since one has too few digits."""
+    root = xp.sqrt(x)
+    (a, b), (c, d) = _halves(xp, x), _halves(xp, root)
+    lost = (x - c * c - 2 * c * d - d * d) / (2 * root)  # of the root
+    whole = x * root
+    more = (((a * c - whole) + a * d + b * c) + b * d) + x * lost
+    phase = whole / 1.5
+    e, f = _halves(xp, phase)
+    more = (((whole - e * 1.5) - f * 1.5) + more) / 1.5
+    sine, cosine = xp.sin(phase), xp.cos(phase)
+    sine, cosine = sine * xp.cos(more) + cosine * xp.sin(more), cosine * xp.cos(more) - sine * xp.sin(more)
+    tilt = 5 / (72 * phase)
+    return ((cosine + sine) + tilt * (sine - cosine)) / xp.sqrt(2 * math.pi * root)
 
 
 @hookimpl

@@ -81,7 +81,14 @@ def digamma(xp, input):
     >>> torch.digamma(torch.tensor([1., 0.5]))
     tensor([-0.5772, -1.9635])
     """
-    return scipy_of(xp, "special").digamma(input)
+    special = scipy_of(xp, "special")
+    result = special.digamma(input)
+    if input.dtype.itemsize < 8:
+        return result
+    beside = input - xp.rint(input)  # exactly; SciPy rounds a multiple of pi, which beside a pole is all there is
+    near = (input < 0) & (beside != 0) & (abs(beside) < 1e-3)
+    slope = xp.tan(math.pi * xp.where(near, beside, 0.25))
+    return xp.where(near, special.digamma(1 - xp.where(near, input, 0)) - math.pi / slope, result)
 
 
 @digamma.vjp

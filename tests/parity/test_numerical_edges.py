@@ -35,6 +35,7 @@ EXACT = {
         chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
         laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
         shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w""",
+    "the tangent in PyTorch's gradient has no digits beside a pole": "lgamma",
     "the slope at NaN depends on the dtype in PyTorch": "hardshrink softshrink",
     "the gradient at -0.0 depends on the dtype in PyTorch": "logit",
     **{  # by kernels in C, or without them
@@ -126,6 +127,7 @@ CASES = {
     "running sums of float32": lambda T: T.cumsum(T.full((100_000,), 1e-4), 0)[[9, 999, 99_999]],
     "running sums that cancel": lambda T: T.cumsum(T.tensor([1e8, 1e-4, -1e8, 1e-4]), 0),
     "running products of float32": lambda T: T.cumprod(T.full((1000,), 1.001), 0)[[9, 999]],
+    "silu of zeros": lambda T: T.nn.functional.silu(T.tensor([-0.0, 0.0] * 20)),
     "linspace from minus infinity": lambda T: T.linspace(-math.inf, 1, 5),
     "linspace to infinity": lambda T: T.linspace(1, math.inf, 4),
     "inverse transform of NaN": lambda T: T.view_as_real(T.fft.ifftn(T.tensor([[1.0, math.nan], [2, 3]]))),

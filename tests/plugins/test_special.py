@@ -298,3 +298,31 @@ def test_softmax_and_logsumexp_of_huge_numbers():
     with numpy.errstate(over="ignore"):
         right = special.logsumexp(x, axis=1)
     assert numpy.allclose(torch.special.logsumexp(torch.from_numpy(x), 1).numpy(), right, rtol=1e-15)
+
+
+WHERE_SCIPY_ROUNDS = {  # name -> (what mpmath has, numbers where SciPy's algorithm loses digits, or the result)
+    "erfc": (mpmath.erfc, [1.5, 5.0, 22.7319, 25.7, 26.5, 26.6981, 27.0, 27.2]),
+    "special.ndtr": (mpmath.ncdf, [-1.5, -20.3, -37.3, -37.6, -38.0, -38.4]),
+    "special.i0": (lambda x: mpmath.besseli(0, x), [699.0, 709.9, 713.0, -713.5]),
+    "special.i1": (lambda x: mpmath.besseli(1, x), [699.0, 709.9, 713.0, -713.5]),
+    "special.modified_bessel_i1": (lambda x: mpmath.besseli(1, x), [713.0, -713.5]),
+    "special.modified_bessel_k0": (lambda x: mpmath.besselk(0, x), [5e-324, 1e-310, 1e-301]),
+    "special.modified_bessel_k1": (lambda x: mpmath.besselk(1, x), [6e-309, 1e-301]),
+    "special.scaled_modified_bessel_k0": (lambda x: mpmath.besselk(0, x), [5e-324, 1e-310]),
+    "special.bessel_y1": (lambda x: mpmath.bessely(1, x), [5.6e-309, 1e-301, 51.0, 1e3, 1e5 + 0.1, 1e12]),
+    "special.bessel_y0": (lambda x: mpmath.bessely(0, x), [51.0, 1e3, 1e5 + 0.1, 1e12]),
+    "special.bessel_j0": (lambda x: mpmath.besselj(0, x), [51.0, -1e3, 1e5 + 0.1, 2.22743e7, 1e12]),
+    "special.bessel_j1": (lambda x: mpmath.besselj(1, x), [51.0, -1e3, 1e5 + 0.1, -2.22743e7, 1e12]),
+    "special.airy_ai": (mpmath.airyai, [-1e5 - 0.1, -1.3e6, -1e7, -4e8]),
+    "digamma": (mpmath.digamma, [-1 + 1.2e-16, -1 - 2.3e-16, -2 + 2.3e-16, -3.0001, -1e5 - 1e-4, -1e-300]),
+}
+
+
+@pytest.mark.parametrize("name", WHERE_SCIPY_ROUNDS)
+def test_digits_that_scipy_rounds_away(name):
+    exact, points = WHERE_SCIPY_ROUNDS[name]
+    values = getattr(torch.special, name.rpartition(".")[2])(torch.tensor(points, dtype=torch.float64)).tolist()
+    with mpmath.workprec(2300):
+        for point, value in zip(points, values):
+            right = exact(mpmath.mpf(point))
+            assert abs(value - right) <= max(abs(right) * 1e-14, 1e-323), (point, value, mpmath.nstr(right, 17))
