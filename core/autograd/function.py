@@ -25,6 +25,7 @@ class FunctionCtx:
     _materialize = True
     needs_input_grad: tuple = ()
     num_inputs = num_outputs = 0
+    clear_saved_tensors_on_access = False  # True: `saved_tensors` can be read once, and keeps nothing alive after that
 
     def save_for_backward(self, *tensors):
         """Keep tensors (or None) for backward; `saved_tensors` checks that none changed."""
@@ -56,6 +57,8 @@ class FunctionCtx:
         """The tensors given to `save_for_backward`."""
         if not hasattr(self, "_node"):
             raise AttributeError("saved_tensors is available in backward, on the context")
+        if self.clear_saved_tensors_on_access:
+            return rare.saved_once(self._node)
         return self._node.saved_tensors
 
     saved_variables = saved_tensors
@@ -141,10 +144,6 @@ def _run(node, args, kwargs):
     several = isinstance(output, (tuple, list))
     outputs = list(output) if several else [output]
     context.num_outputs = len(outputs)
-    if not several and not isinstance(output, Tensor):
-        raise TypeError(
-            f"{node.user.__name__}.forward: expected to return a Tensor or a tuple of them, got {type(output).__name__}"
-        )
     if context._dirty or context._not_differentiable:
         rare.check_returned(context, inputs, outputs)
     node.seq = tick()

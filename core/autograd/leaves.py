@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plugrad.autograd.accumulate import accumulate
 from plugrad.autograd.hooks import run_before, run_pre
+from plugrad.graph import rare as words
 from plugrad.graph.modes import LEAF
 from plugrad.tensor.tensor import ensure_tensor
 
@@ -36,8 +37,8 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
         accumulate(leaf, leaves, on_tensors)
         if extras:
             for hook in list(extras.get("_post_accumulate_grad_hooks", {}).values()):
-                if hook(leaf) is not None:
-                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+                if (answer := hook(leaf)) is not None:
+                    raise words.no_answer(answer)
         if arrived is not None:
             for hook in list(rare.after.values()):
                 hook((), arrived)

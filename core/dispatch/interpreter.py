@@ -133,7 +133,7 @@ def _unwrap_plain(op, position, value):
     if isinstance(value, dtypes.dtype):
         return value.numpy
     if isinstance(value, numpy.generic):
-        return value.item()
+        return float(value) if value.dtype.kind == "b" and op.broadcasts else value.item()
     if value.__class__ is type and value in dtypes.SCALAR:
         return dtypes.SCALAR[value].numpy
     if isinstance(value, numpy.ndarray) and op.broadcasts:
@@ -359,5 +359,5 @@ def operate(op, values):
                 return NotImplemented  # Python then asks the other operand
             if not isinstance(operand, numpy.generic):
                 return apply(op, rare.beside_array(op, operands, i))
-            operands[i] = operand.item()
+            operands[i] = float(operand) if operand.dtype.kind == "b" else operand.item()  # a bool of NumPy's is 1.0
     return apply(op, tuple(operands))

@@ -20,6 +20,6 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "stale", "autograd.graph.calls": "call_node",
     "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals drop_tangents "
     "follow_base follow_reshape follow_write lift_saved old_value",
-    "autograd.rare.function_mistakes": "gradients_of_hook check_marked check_returned "
-    "gradients_of_nested refuse_changed_gradient refuse_gradient the_vjp warn_of_old_style with_defaults",
+    "autograd.rare.function_mistakes": "gradients_of_hook check_marked check_returned gradients_of_nested no_answer "
+    "refuse_changed_gradient refuse_gradient saved_once the_vjp warn_of_old_style with_defaults",
 })  # fmt: skip

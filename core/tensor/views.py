@@ -11,10 +11,10 @@ from plugrad.graph import modes, rare
 _new = object.__new__
 copies: dict = {}  # by their ids, arrays that stand for views: see `rare.copied_views`
 
-UNRECORDED = (
-    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
-    "is ambiguous and error-prone, it is forbidden: do both in one mode."
-)
+_REASON = "Given that this use case is ambiguous and error-prone, it is forbidden: do both in one mode."
+UNRECORDED = [f"A view was created in {how}. {_REASON}" for how in (  # by whether it was inference mode
+    "no_grad mode and is being modified inplace with grad mode enabled",
+    "inference mode and is being modified inplace in normal mode")]  # fmt: skip
 
 
 class Base:
@@ -112,7 +112,7 @@ def mark_view(source, op, rest, output=None):
     else:
         view.base, view.parent, view.generation = source, None, mark.generation if type(mark) is Base else 0
     view.op, view.rest, view.output = op, rest, output
-    view.error = UNRECORDED if modes.paused and not modes.mode.grad else None
+    view.error = UNRECORDED[modes.mode.inference] if modes.paused and not modes.mode.grad else None
     return view
 
 

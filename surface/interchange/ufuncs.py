@@ -26,8 +26,8 @@ def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
         isinstance(left, numpy.generic) or compares and isinstance(left, numpy.ndarray) and not left.ndim
     ):
         operation = getattr(operator, _OPERATORS.get(name) or _TORCH_NAMES.get(name, name), None)
-        if operation is not None:  # a NumPy scalar on the left is a number, as on the right; compared, it is an array
-            return operation(left.item(), self)
+        if operation is not None:  # on the left, as on the right, a scalar is a number; compared, it is an array
+            return operation(float(left) if isinstance(left, numpy.bool_) else left.item(), self)
     for value in inputs:
         if isinstance(value, Tensor) and value.requires_grad and is_grad_enabled() and not compares:
             raise TypeError(

@@ -30,6 +30,11 @@ class detect_anomaly(Region):
 
     def __init__(self, check_nan=True):
         self._wanted = {"anomaly": True, "check_nan": flag("check_nan", check_nan)}
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            stacklevel=2,
+        )
 
     def changes(self):
         return self._wanted
@@ -77,13 +82,18 @@ class Stack(list):
 
 
 def note_stack(node) -> None:
-    """Keep with a new node the stack of its call, and of which node's backward that is a part."""
-    stack = node._rare().stack = Stack(traceback.format_list(traceback.extract_stack()[:-5]))
-    frame = sys._getframe()
+    """Keep with a new node the stack of its call, and of which node's backward that is a part.
+
+    They stand in its `metadata`, too, under the names that they have there in PyTorch.
+    """
+    frame = caller = sys._getframe()
+    while caller.f_back is not None and caller.f_globals.get("__name__", "plugrad").partition(".")[0] == "plugrad":
+        caller = caller.f_back
+    stack = node._rare().stack = node.metadata["traceback_"] = Stack(traceback.format_stack(caller))
     while frame is not None and frame.f_code is not Walk.pull_hooked.__code__:
         frame = frame.f_back
     if frame is not None:
-        stack.parent = frame.f_locals["node"]
+        stack.parent = node.metadata["parent_"] = frame.f_locals["node"]
 
 
 def explain(error: Exception, node) -> None:

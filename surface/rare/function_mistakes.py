@@ -47,6 +47,13 @@ def gradients_of_hook(hook, result, gradients) -> tuple:
     return result
 
 
+def no_answer(answer) -> Exception:
+    """Return the error for a hook that runs after a gradient was accumulated, and returned something."""
+    if isinstance(answer, Tensor):
+        return RuntimeError("Tensor post accumulate grad hooks should return None.")
+    return TypeError(f"expected Variable, but hook returned {type(answer).__name__!r}: return None")
+
+
 def check_returned(context, inputs, outputs) -> None:
     """Raise RuntimeError if a tensor that was marked as dirty is no output; warn of one that was no input.
 
@@ -79,6 +86,19 @@ def the_vjp(user):
             f"one of them: they are two names of the same, and {user.__name__} has both."
         )
     return user.vjp
+
+
+def saved_once(node) -> tuple:
+    """Return the tensors that a node saved, and have it keep them no longer; RuntimeError the second time."""
+    if node.attributes.get("_cleared"):
+        raise RuntimeError(
+            "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
+            "autograd.Function. Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
+        )
+    saved = node.saved_tensors
+    if "_to_save" not in node.attributes:  # forward is over
+        node.saved, node.attributes["_cleared"] = None, True
+    return saved
 
 
 def refuse_changed_gradient(node) -> None:

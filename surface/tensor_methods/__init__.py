@@ -9,6 +9,7 @@ import numpy
 import plugrad
 from plugrad import Tensor, no_grad
 from plugrad._C import DisableTorchFunctionSubclass
+from plugrad.autograd import Function
 from plugrad.autograd.graph import increment_version
 from plugrad.legacy import REMOVED, from_arguments, removed
 from plugrad.overrides import wrap_torch_function
@@ -113,13 +114,33 @@ def _same(tensor, dtype, source) -> None:
         raise RuntimeError(f"Could not set tensor of type {what} to a tensor of type {tensor.dtype} on {tensor.device}")
 
 
-def _become(tensor, other):
-    if tensor.requires_grad and tensor.is_leaf and plugrad.is_grad_enabled():
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+class NotImplementedSet(Function):
+    """The history of a tensor that became another one: there is no gradient through that."""
+
+    @staticmethod
+    def forward(ctx, tensor, other):
+        ctx.mark_dirty(tensor)
+        return _share(tensor, other)
+
+    @staticmethod
+    def backward(ctx, g):
+        raise RuntimeError("derivative for aten::set_ is not implemented: write it of x.detach(), or under no_grad()")
+
+
+def _share(tensor, other):
     increment_version(tensor)
     tensor._view = None
     tensor.data = other.detach()
     return tensor
+
+
+def _become(tensor, other):
+    if not plugrad.is_grad_enabled() or not (tensor.requires_grad or other.requires_grad):
+        return _share(tensor, other)
+    if tensor._is_view():
+        of = "a view of a leaf Variable that requires grad" if tensor._base.is_leaf else "a view with a history"
+        raise RuntimeError(f"{of} is being used in an in-place operation: set_() has no gradient, clone() it first")
+    return NotImplementedSet.apply(tensor, other)
 
 
 def is_pinned(self, device=None) -> bool:

@@ -294,11 +294,7 @@ def checkpoint(
     if use_reentrant is not None and type(use_reentrant) is not bool:
         use_reentrant = bool(use_reentrant)
     if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
-            "recommended; without it use_reentrant=True is meant.",
-            stacklevel=2,
-        )
+        use_reentrant = _meant("torch.utils.checkpoint")
     if use_reentrant is not False and (context_fn is not noop_context_fn or debug):
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     if use_reentrant is False and not is_grad_enabled():
@@ -360,6 +356,16 @@ def set_device_states(devices, states, *, device_type=None) -> None:
 
 
 @checked(segments="int")
+def _meant(name) -> bool:
+    """Return which of the two ways is meant where none was chosen, and warn of it."""
+    warnings.warn(
+        f"{name}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended; without "
+        "it use_reentrant=True is meant.",
+        stacklevel=3,
+    )
+    return True
+
+
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **options):
     """Run modules one after the other in checkpointed pieces.
 
@@ -371,6 +377,8 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **opti
     >>> checkpoint_sequential(layers, 2, torch.ones(1, 2), use_reentrant=False).shape
     torch.Size([1, 1])
     """
+    if use_reentrant is None:
+        use_reentrant = _meant("torch.utils.checkpoint.checkpoint_sequential")
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
 
     def run(part):

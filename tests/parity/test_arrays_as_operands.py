@@ -23,7 +23,7 @@ ARRAYS = {
     "0-d": numpy.array(3.0), "0-d int": numpy.array(3), "empty": numpy.ones(0), "complex": numpy.full(2, 1j),
     "bool": numpy.array([True, True]),
     "number": numpy.float64(2), "number 32": numpy.float32(0.1), "int number": numpy.int64(3),
-    "nan": numpy.float64("nan"),
+    "nan": numpy.float64("nan"), "bool number": numpy.bool_(True),
 }  # fmt: skip
 TENSORS = {
     "float32": lambda T: T.ones(2), "int64": lambda T: T.tensor([1, 2]), "int8": lambda T: T.tensor([1, 2]).to(T.int8),

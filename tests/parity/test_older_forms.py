@@ -212,6 +212,10 @@ T.Tensor(range(3))
 T.Tensor({1:2})
 T.Tensor({1,2})
 y=T.ones(2,requires_grad=True)*2; y.set_(T.ones(3)); y.requires_grad
+y=T.ones(2,requires_grad=True)*2; y.set_(T.ones(3)); y.sum().backward()
+y=T.ones(2); y.set_(T.ones(3,requires_grad=True)); y.sum().backward()
+y=T.ones(3,requires_grad=True)[:2]; y.set_(T.ones(3))
+y=(T.ones(3,requires_grad=True)*2).split(1)[0]; y.set_(T.ones(3))
 x=T.ones(2,3); x.set_(T.ones(4)[1:]); x.storage_offset(), x.shape
 T.ones(2).set_(T.ones(3).storage(), 2, (3,)).shape
 T.ones(2).set_(T.ones(3).untyped_storage(), -1, (1,))
@@ -254,6 +258,15 @@ np.array(['a','b'])+T.ones(2)
 T.ones(2)+np.ones(2,dtype='>f4')
 np.bool_(True)*T.ones(2)
 T.ones(2)*np.bool_(True)
+T.tensor([1,2])+np.bool_(True)
+np.bool_(False)*T.tensor([1,2])
+T.ones(2)-np.bool_(True)
+T.ones(2).sub(np.bool_(True))
+T.tensor([1,2]).clamp(min=np.bool_(True))
+T.tensor([True,False])-np.bool_(True)
+T.tensor([True,False])&np.bool_(True)
+T.ones(2,2).sum(0,keepdim=np.bool_(True)).shape
+T.tensor([1,2]).masked_fill(T.tensor([True,False]),np.bool_(True))
 T.ones(2, 3, device="meta").untyped_storage().nbytes(), T.ones(2, 3, device="meta").storage().size()
 """.strip().splitlines()
 

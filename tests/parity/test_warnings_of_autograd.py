@@ -68,6 +68,14 @@ PROGRAMS = {
         net.register_backward_hook(lambda *_: None)
         net(T.ones(1, 2, requires_grad=True) * 1, 2).sum().backward()
     """,
+    "checkpoints for which no way is chosen": """
+        from importlib import import_module
+        x = T.ones(1, 2, requires_grad=True)
+        import_module(f"{T.__name__}.utils.checkpoint")
+        T.utils.checkpoint.checkpoint(lambda x: x * 2, x)
+        T.utils.checkpoint.checkpoint_sequential([T.sin, T.cos], 2, x)
+        T.utils.checkpoint.checkpoint_sequential([T.sin, T.cos], 1, x)
+    """,
     "anomaly modes within each other": """
         seen = []
         def note():
@@ -86,12 +94,15 @@ PROGRAMS = {
 }
 
 
+WORDS = "non-full", "Anomaly Detection", "checkpoint: the use_reentrant", "checkpoint_sequential: the use_reentrant"
+
+
 def warned(T, program) -> list:
-    """Return the categories of the warnings of a program, and whether they are about hooks."""
+    """Return the categories of the warnings of a program, and what they are about."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         exec(textwrap.dedent(program), {"T": T})
-    return [(warning.category, "non-full" in str(warning.message)) for warning in seen]
+    return [(warning.category, *[word in str(warning.message) for word in WORDS]) for warning in seen]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

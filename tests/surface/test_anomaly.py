@@ -68,7 +68,38 @@ def only_in_backward(torch):
         return messages(y.backward), messages(lambda: torch.autograd.grad((x * 2).sum(), x))
 
 
-@pytest.mark.parametrize("program", [nested_modes, backward_in_backward, only_in_backward])
+def notes_on_nodes(torch):
+    x = torch.tensor([1.0], requires_grad=True)
+    with torch.autograd.detect_anomaly():
+        (g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+        nodes = (x * 2).grad_fn, g.grad_fn
+    kept = [type(node.metadata.get("parent_")).__name__ for node in nodes]
+    return kept, [sorted(node.metadata) for node in nodes], [isinstance(n.metadata["traceback_"], list) for n in nodes]
+
+
+@pytest.mark.filterwarnings("always:Anomaly Detection")
+def test_switching_it_on_warns_each_time():
+    said = []
+    for T in (torch, plugrad):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            with T.autograd.detect_anomaly(), T.autograd.detect_anomaly(check_nan=False):
+                pass
+            T.autograd.set_detect_anomaly(False)
+        said.append([(one.category, str(one.message), one.filename) for one in heard])
+    assert said[1] == said[0] and len(said[0]) == 2
+
+
+def test_the_stack_ends_with_the_program():
+    """What a call runs inside of plugrad is no part of it, on the way for plain calls and on the other."""
+    with plugrad.autograd.detect_anomaly():
+        for dtype in (plugrad.float32, plugrad.float16):
+            x = plugrad.ones(2, dtype=dtype, requires_grad=True)
+            for y in (x.exp(), plugrad.nn.functional.gelu(x), x[0], x @ x):
+                assert __file__ in y.grad_fn.metadata["traceback_"][-1]
+
+
+@pytest.mark.parametrize("program", [nested_modes, backward_in_backward, only_in_backward, notes_on_nodes])
 def test_as_pytorch(program):
     agree(program)
 

@@ -179,3 +179,71 @@ def test_setup_context_sees_defaults_of_forward(library):
         x = library.tensor(2.0, requires_grad=True)
         Power.apply(x, *arguments).backward()
         assert x.grad.item() == slope
+
+
+def read_twice(T, clears):
+    """What a Function sees of what it saved when it reads that twice in backward."""
+    seen = []
+
+    class Reads(T.autograd.Function):
+        clear_saved_tensors_on_access = clears
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            for _ in range(2):
+                seen.append(len(ctx.saved_tensors))
+            return g
+
+    y = Reads.apply(leaf(T)).sum()
+    for _ in range(2):
+        try:
+            y.backward(retain_graph=True)
+        except RuntimeError as error:
+            seen.append(str(error)[:60])
+    return seen
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_a_function_may_forget_what_it_saved_once_that_was_read(clears):
+    assert read_twice(plugrad, clears) == read_twice(torch, clears)
+
+
+@pytest.mark.parametrize("result", [None, 3, "a", {"a": 1}], ids=repr)
+def test_a_function_may_return_no_tensor(result):
+    for T in (torch, plugrad):
+        class Returns(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return result
+
+        assert Returns.apply(leaf(T)) == Returns.apply(T.ones(2)) == result
+
+
+@pytest.mark.parametrize("answer", [3, "a", (1,), "a tensor"], ids=repr)
+def test_hooks_after_accumulation_return_nothing(answer):
+    errors = []
+    for T in (torch, plugrad):
+        x = leaf(T)
+        x.register_post_accumulate_grad_hook(lambda x: x.detach() if answer == "a tensor" else answer)
+        with pytest.raises((RuntimeError, TypeError)) as raised:
+            x.sum().backward()
+        errors.append((raised.type, str(raised.value)[:30]))
+    assert errors[1] == errors[0]
+
+
+def test_views_made_in_a_mode_say_in_which():
+    for name in ("no_grad", "inference_mode"):
+        errors = []
+        for T in (torch, plugrad):
+            x = T.ones(2)
+            with getattr(T, name)():
+                view = x[:1]
+            with pytest.raises(RuntimeError) as raised:
+                view.mul_(T.ones(1, requires_grad=True))
+            errors.append(str(raised.value)[:75])
+        assert errors[1] == errors[0]
