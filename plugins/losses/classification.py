@@ -54,6 +54,9 @@ def _labels(xp, target, count, ignore_index):
     return safe, kept
 
 
+_NODES = {"NllLossBackward0": "input.ndim < 3", "NllLoss2DBackward0": "input.ndim > 2"}
+
+
 def _rows(xp, input):
     """Return (N, C) rows of an input (C), (N, C) or (N, C, d1, ...)."""
     if input.ndim == 1:
@@ -114,7 +117,7 @@ def _collect(values, shares, reduction, shape):
 # ---------------------------------------------------------------- negative log likelihood
 
 
-@op(at=(), node="NllLossBackward0")
+@op(at=(), node=_NODES)
 def nll(xp, input, target, weight, ignore_index, reduction):
     """Negative log likelihood of labels, reduced; linear in `input`."""
     rows = _rows(xp, input)
@@ -288,7 +291,7 @@ def nll_loss_samples(make):
 # ---------------------------------------------------------------- cross entropy with labels
 
 
-@op(at=(), node="NllLossBackward0")
+@op(at=(), node=_NODES)
 def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, label_smoothing):
     """Cross entropy of logits with labels, reduced.
 

@@ -159,6 +159,23 @@ def _padded(F, targets, lengths):
     return F.stack(rows)
 
 
+def _check(log_probs, targets, blank) -> None:
+    """Raise what PyTorch raises for a dtype, a blank or targets that don't fit (T, N, C) scores."""
+    if log_probs.ndim != 3:
+        raise RuntimeError(f"Expected 3-dimensional tensor, but got {log_probs.ndim}-dimensional one for 'log_probs'")
+    if log_probs.dtype not in (plugrad.float32, plugrad.float64):
+        raise NotImplementedError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype}; convert with .float()')
+    if not log_probs.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
+    if not 0 <= blank < log_probs.shape[2]:
+        raise RuntimeError("blank must be in label range")
+    if targets.ndim == 2 and len(targets) != log_probs.shape[1]:
+        raise RuntimeError(
+            f"Expected tensor to have size {log_probs.shape[1]} at dimension 0, but got size {len(targets)} for "
+            "argument #2 'targets'"
+        )
+
+
 @loss(module="CTCLoss", forward=("log_probs", "targets", "input_lengths", "target_lengths"))
 @composite(at=("nn.functional.ctc_loss", "ctc_loss"), autocast={"cpu": "float32"})
 def ctc_loss(F, log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
@@ -193,11 +210,8 @@ def ctc_loss(F, log_probs, targets, input_lengths, target_lengths, blank=0, redu
     if single:
         log_probs = F.unsqueeze(log_probs, 1)
         targets = F.unsqueeze(targets, 0) if targets.ndim == 1 else targets
-    steps, batch, classes = log_probs.shape
-    if not 0 <= blank < classes:
-        raise RuntimeError("blank must be in label range")
-    if not batch:
-        raise RuntimeError("log_probs tensor must not be empty")
+    _check(log_probs, targets, blank)
+    steps, batch, _ = log_probs.shape
     inputs, lengths = (
         _lengths(input_lengths, "input_lengths", batch),
         _lengths(target_lengths, "target_lengths", batch),

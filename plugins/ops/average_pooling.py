@@ -33,7 +33,7 @@ def _share(xp, values, axes, padding_counts, divisor):
     return values / counted
 
 
-@op(at=(), node="AvgPool2DBackward0", any_order=True)
+@op(at=(), node={"AvgPool2DBackward0": "len(axes) < 3", "AvgPool3DBackward0": "len(axes) == 3"}, any_order=True)
 def avg_pool(xp, input, axes, padding_counts, divisor):
     """The mean of each window; `padding_counts` says whether padding is part of it."""
     dtype, total = input.dtype, padded_by(xp, input, axes, 0)

@@ -7,6 +7,8 @@ from math import prod
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, op
 
+from ._checks import COMPLEX, refuse
+
 
 def _starts(xp, samples, size, window, count):
     """Where the windows along an axis start, (N, C, count): the last one ends where the axis does."""
@@ -25,6 +27,7 @@ def fractional_argmax(xp, input, samples, kernel_size, output_size):
 
     `input` is (N, C, *), `samples` (N, C, dimensions) are numbers of [0, 1) by which windows are placed.
     """
+    refuse(COMPLEX, "fractional_max_pool", input)
     axes, sizes = len(kernel_size), input.shape[2:]
     flat, windows = 0, 0
     # In two dimensions the first sample belongs to the last axis, in three to the first: as PyTorch has it.

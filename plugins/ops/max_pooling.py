@@ -11,6 +11,7 @@ from __future__ import annotations
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
 from . import _pooling_on_cuda
+from ._checks import BOOL_OR_COMPLEX, refuse
 from ._geometry import like_images
 from ._pooling_axes import (
     adaptive_axes,
@@ -22,6 +23,11 @@ from ._pooling_axes import (
     sliding_axes,
     tapped,
 )
+
+
+_NODES = {
+    "MaxPool2DWithIndicesBackward0": "len(axes) < 3", "MaxPool3DWithIndicesBackward0": "len(axes) == 3"
+}  # fmt: skip
 
 
 def _lowest(xp, dtype):
@@ -42,9 +48,10 @@ def _maxima(xp, input, axes):
     return stages
 
 
-@op(at=(), node="MaxPool2DWithIndicesBackward0", any_order=True)
+@op(at=(), node=_NODES, any_order=True)
 def max_pool(xp, input, axes):
     """The largest element of each window."""
+    refuse(BOOL_OR_COMPLEX, f"max_pool{len(axes)}d", input)
     stages = _maxima(xp, input, axes)
     most = xp.array(stages[-1]) if all(len(axis.taps) == 1 for axis in axes) else stages[-1]
     return like_images(xp, most, input, any_order=True) if len(axes) == 2 else most
@@ -218,7 +225,7 @@ def _places(xp, shape, axes):
     return places
 
 
-@op(at=(), node="MaxPool2DWithIndicesBackward0", any_order=True)
+@op(at=(), node=_NODES, any_order=True)
 def max_pool_with_indices(xp, input, axes):
     """The largest element of each window, and its flat position within its image."""
     indices = _select(xp, _places(xp, input.shape, axes), input, axes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from operator import index
 
+import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
 from ._checks import fitted
@@ -171,7 +172,13 @@ def _autocast(input, pad, mode):
     return "float32" if mode == "replicate" or mode == "reflect" and len(pad) <= 4 else None
 
 
-@op(at=(), any_order=True, autocast={"cpu": _autocast})
+def _node_name(input, pad, mode):
+    """Return PyTorch's name of the node, which for circular padding is that of what it is made of there."""
+    names = {"reflect": "ReflectionPad", "replicate": "ReplicationPad"}
+    return f"{names[mode]}{len(pad) // 2}DBackward0" if mode in names else "CopySlices"
+
+
+@op(at=(), node=_node_name, any_order=True, autocast={"cpu": _autocast})
 def pad_copy(xp, input, pad, mode):
     """Pad the last dimensions with copies of elements.
 
@@ -264,6 +271,8 @@ def pad(F, input, pad, mode="constant", value=None):
         )
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode != "circular" and input.dtype is plugrad.bool:
+        raise NotImplementedError(f"\"{mode}_pad\" not implemented for 'Bool': pad input.byte(), and convert that back")
     _check_reach(mode, input.shape, pad)
     return F.pad_copy(input, pad, mode)
 

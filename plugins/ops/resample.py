@@ -7,6 +7,7 @@ from math import ceil
 
 import numpy
 
+import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
 from ._checks import ints
@@ -101,7 +102,15 @@ def _of_bytes(xp, input, size, scales, mode):
     return values.astype("uint8")
 
 
-@op(at=(), node="UpsampleBackward0", any_order=True, kinds={"size": "ints", "scales": "floats", "mode": "str"})
+def _node_name(input, size, scales, mode):
+    """Return PyTorch's name of the node: of `linear corners` in two dimensions `UpsampleBilinear2DBackward0`."""
+    method, *flags = mode.split()
+    names = {"nearest-exact": "NearestExact", "linear": ("Linear", "Bilinear", "Trilinear")[len(size) - 1]}
+    named = names.get(method) or ("Bicubic" if method == "cubic" else method.capitalize())
+    return f"Upsample{named}{len(size)}D{'Aa' * ('antialias' in flags)}Backward0"
+
+
+@op(at=(), node=_node_name, any_order=True, kinds={"size": "ints", "scales": "floats", "mode": "str"})
 def resample(xp, input, size, scales, mode):
     """Bring the last axes of `input` to `size`.
 
@@ -313,7 +322,7 @@ def interpolate(
         raise ValueError(
             "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
         )
-    if not (input.dtype.is_floating_point or input.dtype.itemsize == 1 and input.dtype.is_signed is False):
+    if not (input.dtype.is_floating_point or input.dtype is plugrad.uint8):
         raise NotImplementedError(f"\"upsample\" not implemented for '{input.dtype}': convert the input with .float()")
     if mode in ("linear", "trilinear") and not input.dtype.is_floating_point:
         raise NotImplementedError(

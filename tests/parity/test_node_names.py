@@ -25,6 +25,23 @@ T.special.xlog1py(x, x); T.special.xlog1py(x, 2); T.special.xlog1py(2, x); x.cop
 x.round(); x.round(decimals=1); x.index_fill(0, i[0], 1.0); x.index_fill(0, i[0], T.tensor(1.0))
 T.nn.functional.smooth_l1_loss(x, x + 1); T.nn.functional.smooth_l1_loss(x, x.detach(), beta=0.5, reduction="none")
 T.nn.functional.huber_loss(x, x + 1); x.t(); x.transpose(0, 1); x.softmax(0); x.index_fill(0, i[0], x.sum())
+x.sort()[0]; x.sort(stable=True)[0]; x.sort(0, True)[0]; T.sort(x, dim=0, stable=True)[0]
+T.nn.functional.avg_pool2d(v[0], 2); T.nn.functional.avg_pool3d(v, 2); T.nn.functional.max_pool2d(v[0], 2)
+T.nn.functional.max_pool3d(v, 2); T.nn.functional.max_pool3d(v, 2, return_indices=True)[0]
+T.nn.functional.pad(x, (1, 1), "reflect"); T.nn.functional.pad(v[0], (1, 0, 1, 1), "reflect")
+T.nn.functional.pad(v, (1, 1, 0, 0, 1, 1), "replicate"); T.nn.functional.pad(x, (1, 1), "replicate")
+T.nn.functional.pad(x, (1, 1), "circular"); T.nn.functional.interpolate(v[0], scale_factor=2)
+T.nn.functional.interpolate(v[0, 0], scale_factor=2); T.nn.functional.interpolate(v, scale_factor=2)
+T.nn.functional.interpolate(v[0, 0], scale_factor=2, mode="linear")
+T.nn.functional.interpolate(v[0], scale_factor=2, mode="bilinear", align_corners=True)
+T.nn.functional.interpolate(v, scale_factor=2, mode="trilinear")
+T.nn.functional.interpolate(v[0], scale_factor=2, mode="bicubic")
+T.nn.functional.interpolate(v[0], scale_factor=2, mode="nearest-exact")
+T.nn.functional.interpolate(v[0], scale_factor=0.5, mode="bilinear", antialias=True)
+T.nn.functional.nll_loss(x, i[0].repeat(3)); T.nn.functional.nll_loss(v[0], v[0, :, 0].long())
+T.nn.functional.cross_entropy(v[0], v[0, :, 0].long()); T.nn.functional.cross_entropy(x, i[0].repeat(3))
+T.nn.functional.cross_entropy(v[0, 0], v[0, 0, :, 0].long()); T.nn.functional.l1_loss(x, x + 1)
+T.nn.functional.l1_loss(x, x + 1, reduction="sum"); T.nn.functional.l1_loss(x, x.detach(), reduction="none")
 y.fmod_(x); y.fmod_(2); y.lerp_(x, x); y.pow_(x); y.clamp_(0, 1); y.masked_fill_(x > 0, x.sum()); y.remainder_(2)
 """.replace("\n", ";").split(";")
 
@@ -35,5 +52,11 @@ def test_name_of_the_node(call, dtype):
     names = []
     for T in (torch, plugrad):
         x = (T.arange(12.0, dtype=getattr(T, dtype)).reshape(3, 4) / 5 + 1.1).requires_grad_()
-        names.append(type(eval(call, {"T": T, "x": x, "y": x * 1, "i": T.zeros(1, 1).long()}).grad_fn).__name__)
+        volumes = T.zeros(1, 2, 4, 4, 4, dtype=x.dtype, requires_grad=True)
+        given = {"T": T, "x": x, "y": x * 1, "i": T.zeros(1, 1).long(), "v": volumes}
+        try:
+            names.append(type(eval(call, given).grad_fn).__name__)
+        except NotImplementedError:
+            assert T is torch and dtype == "float16"  # which it does not pool or resize in every form
+            return
     assert names[1] == names[0]

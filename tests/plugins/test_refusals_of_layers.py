@@ -85,3 +85,46 @@ def test_random_tensors_for_tests_stand_on_the_default_device():
         with lib.device("meta"):
             assert lib.testing.make_tensor((2,), dtype=lib.float32, device=None).is_meta
         assert lib.testing.make_tensor((2,), dtype=lib.float32, device=None).device.type == "cpu"
+
+
+def test_ctc_loss_refuses_what_does_not_fit():
+    """Dtypes of scores, their rank and size, blanks, and targets of another batch."""
+
+    def call(lib, dtype, scores, targets, blank):
+        lengths = lib.ones(scores[-2] if len(scores) > 2 else 1, dtype=lib.int64)
+        lib.nn.functional.ctc_loss(
+            lib.zeros(scores).to(getattr(lib, dtype)), lib.ones(targets, dtype=lib.int64), lengths, lengths, blank
+        )
+
+    cases = [(dtype, (3, 2, 4), (2, 1), 0) for dtype in ("float16", "bfloat16", "float32", "float64", "int64", "bool")]
+    cases += [("float32", scores, targets, 0) for scores, targets in (
+        ((3, 2, 4), (1, 1)), ((3, 2, 4), (3, 1)), ((3, 2, 4), (2, 0)), ((0, 2, 4), (2, 1)), ((3, 0, 4), (0, 1)),
+        ((3, 2, 0), (2, 1)), ((1, 3, 2, 4), (2, 1)), ((3, 4), (1,)), ((3, 4), (1, 1)), ((3, 4), (2, 1)), ((3,), (1,)),
+    )]  # fmt: skip
+    agree([*cases, ("float32", (3, 2, 4), (2, 1), 4), ("float32", (3, 2, 4), (2, 1), -1)], call)
+
+
+def test_elements_that_have_no_order_or_no_mean_are_refused():
+    """Pooling of bools and complex numbers, and padding and resizing of bools."""
+    calls = {
+        "max_pool": lambda f, n, x: getattr(f, f"max_pool{n}d")(x, 2),
+        "max_pool with places": lambda f, n, x: getattr(f, f"max_pool{n}d")(x, 2, return_indices=True),
+        "adaptive": lambda f, n, x: getattr(f, f"adaptive_max_pool{n}d")(x, 2),
+        "fractional": lambda f, n, x: getattr(f, f"fractional_max_pool{max(n, 2)}d")(x, 2, output_size=2),
+        "reflect": lambda f, n, x: f.pad(x, (1, 1) * n, "reflect"),
+        "replicate": lambda f, n, x: f.pad(x, (1, 1) * n, "replicate"),
+        "circular": lambda f, n, x: f.pad(x, (1, 1) * n, "circular"),
+        "nearest": lambda f, n, x: f.interpolate(x, scale_factor=2),
+        "bilinear": lambda f, n, x: f.interpolate(x, scale_factor=2, mode="bilinear"),
+    }
+
+    def call(lib, name, n, dtype):
+        dtype = getattr(lib, dtype)
+        calls[name](lib.nn.functional, n, lib.ones((1, 2) + (4,) * n, dtype=dtype))
+
+    refused = {
+        lib: {case for case in itertools.product(calls, (1, 2, 3), ("bool", "complex64", "float32"))
+              if told(call, lib, *case)[0] != "no error"}
+        for lib in (torch, plugrad)
+    }  # fmt: skip
+    assert refused[plugrad] == refused[torch]
