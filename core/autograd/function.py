@@ -61,7 +61,7 @@ class FunctionCtx:
             return rare.saved_once(self._node)
         return self._node.saved_tensors
 
-    saved_variables = saved_tensors
+    saved_variables = property(lambda self: rare.saved_variables(self))
 
     def __getattr__(self, name):
         # The context is PyTorch's node, too. What the user sets on it never gets in the way of the node.

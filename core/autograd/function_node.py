@@ -202,7 +202,7 @@ class FunctionNode(Node):
             return self.attributes["_to_save"]
         return tuple([None if value is None else self._restored(value) for value in self.saved])
 
-    saved_variables = saved_tensors
+    saved_variables = property(lambda self: rare.saved_variables(self))
     _raw_saved_tensors = property(lambda self: rare.raw_saved(self))
 
     def _restored(self, value):

@@ -21,5 +21,5 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals drop_tangents "
     "follow_base follow_reshape follow_write lift_saved old_value",
     "autograd.rare.function_mistakes": "gradients_of_hook check_marked check_returned gradients_of_nested no_answer "
-    "refuse_changed_gradient refuse_gradient saved_once the_vjp warn_of_old_style with_defaults",
+    "refuse_changed_gradient refuse_gradient saved_once saved_variables the_vjp warn_of_old_style with_defaults",
 })  # fmt: skip

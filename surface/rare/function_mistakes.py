@@ -158,3 +158,9 @@ def warn_of_old_style(name: str) -> None:
         DeprecationWarning,
         stacklevel=3,
     )
+
+
+def saved_variables(context) -> tuple:
+    """Return the saved tensors of a Function's context, with a warning of the name that they were asked by."""
+    warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=3)
+    return context.saved_tensors

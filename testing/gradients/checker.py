@@ -241,7 +241,7 @@ def gradcheck(
         masked: of a sparse input only the elements that it stores are variables; else all of its elements are.
 
     Raises GradcheckError when a gradient is wrong or cannot be judged, ValueError when nothing requires grad, and
-    AssertionError for arguments that exclude each other.
+    AssertionError for arguments that exclude each other, and for a function whose results change shape or dtype.
 
     >>> import plugrad as torch
     >>> x = torch.tensor([0.0, 1.5], dtype=torch.float64, requires_grad=True)
@@ -259,7 +259,9 @@ def gradcheck(
         fast=fast_mode, backward=check_backward_ad, forward=check_forward_ad, batched=check_batched_grad,
         batched_forward=check_batched_forward_grad,
     )  # fmt: skip
-    verdict = _verdict(*densified(func, inputs, masked), options)
+    func, inputs = densified(func, inputs, masked)
+    FlatFunction(func, inputs).refuse_other_forms(eps)
+    verdict = _verdict(func, inputs, options)
     if raise_exception and not verdict:
         raise GradcheckError(verdict.message)
     return bool(verdict)

@@ -203,6 +203,11 @@ class FlatFunction:
 
     def value(self, point) -> tuple:
         """Return the outputs at a point as a flat real vector, and their dtypes."""
+        results = self._results(point)
+        outputs = [results[i] for i in self.outputs]
+        return numpy.concatenate([reals(y) for y in outputs] or [numpy.zeros(0)]), [y.dtype for y in outputs]
+
+    def _results(self, point) -> list:
         fresh: dict = {}
         for leaf in self.leaves:
             if leaf.memory is not None:
@@ -213,9 +218,28 @@ class FlatFunction:
         if fresh:
             arguments = map_tensors(self.inputs, lambda t: fresh.get(id(t), t))
         with plugrad.enable_grad():  # the function may ask for gradients itself
-            results = tensors_in(self.func(*arguments))
-        outputs = [results[i] for i in self.outputs]
-        return numpy.concatenate([reals(y) for y in outputs] or [numpy.zeros(0)]), [y.dtype for y in outputs]
+            return tensors_in(self.func(*arguments))
+
+    def refuse_other_forms(self, eps) -> None:
+        """Raise AssertionError if shapes or dtypes of outputs change where all elements of a leaf move by `eps`."""
+        forms = [(tuple(y.shape), y.dtype) for y in self._results(self.start)]
+        for leaf in self.leaves:
+            for step in (eps, -eps):
+                point = self.start.copy()
+                point[leaf.span] += step
+                try:
+                    moved = [(tuple(y.shape), y.dtype) for y in self._results(point)]
+                except Exception:  # outside its domain func may raise whatever it likes: such a step says nothing
+                    continue
+                finally:
+                    self.restore()
+                for (shape, dtype), (other, kind) in zip(forms, moved):
+                    if (shape, dtype) != (other, kind):
+                        what, old, new = ("shape", shape, other) if shape != other else ("dtype", dtype, kind)
+                        raise AssertionError(
+                            f"gradcheck: func must return outputs with the same {what} when its inputs are moved by "
+                            f"{step:g}; moving input {leaf.label} made {new} of {old}"
+                        )
 
     def of_leaves(self) -> tuple:
         """Return ``(function, tensors)``: the function of its leaves alone, which gives a tuple of its outputs."""

@@ -269,3 +269,17 @@ def test_what_layer_norm_gives_is_row_major(shape):
         result = library.nn.functional.layer_norm(x, shape)
         strides.append((tuple(result.stride()), tuple(result.view(-1).shape)))
     assert strides[0] == strides[1]
+
+
+@pytest.mark.parametrize("steps", [
+    lambda x: x[:, :, :, 1][:, 1:1],
+    lambda x: x[::2][1:1],
+    lambda x: x[:, 1:1].permute(3, 0, 1, 2),
+    lambda x: x.transpose(1, 3)[..., 2:2],
+    lambda x: x.narrow(0, 1, 0),
+    lambda x: x[:, 1:1] + 1,
+    lambda x: x.new_empty(2, 0, 4),
+    lambda x: x[2:2, None],
+])  # fmt: skip
+def test_strides_of_empty_views(steps):
+    assert steps(plugrad.zeros(2, 3, 4, 5)).stride() == steps(torch.zeros(2, 3, 4, 5)).stride()

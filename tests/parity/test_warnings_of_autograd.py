@@ -76,6 +76,22 @@ PROGRAMS = {
         T.utils.checkpoint.checkpoint_sequential([T.sin, T.cos], 2, x)
         T.utils.checkpoint.checkpoint_sequential([T.sin, T.cos], 1, x)
     """,
+    "the start of anomaly mode": """
+        with T.autograd.detect_anomaly(check_nan=False), T.autograd.set_detect_anomaly(True):
+            pass
+    """,
+    "an old name of saved tensors": """
+        class Twice(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                (x,) = ctx.saved_variables
+                return g * 2
+        Twice.apply(T.ones(2, requires_grad=True)).sum().backward()
+    """,
     "anomaly modes within each other": """
         seen = []
         def note():

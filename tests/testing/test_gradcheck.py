@@ -445,3 +445,15 @@ def test_a_function_may_ask_for_gradients_itself():
         return torch.autograd.grad((x**3).sum(), x, create_graph=True)[0]
 
     assert torch.autograd.gradcheck(slope, (x,)) and torch.autograd.gradgradcheck(slope, (x * 1,))
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    ("changed", "what"), [(lambda x: torch.cat([x, x]), "shape"), (lambda x: x.to(torch.float32), "dtype")]
+)
+def test_results_that_change_form_are_refused(changed, what, fast):
+    x = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match=f"the same {what}"):
+        torch.autograd.gradcheck(lambda x: changed(x) if bool((x >= 1).all()) else x, (x,), fast_mode=fast)
+    assert torch.autograd.gradcheck(changed, (x,), fast_mode=fast, atol=1e-2, eps=1e-2)
+    assert x.item() == 1
