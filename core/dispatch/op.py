@@ -121,7 +121,7 @@ class Op:
         older=(),
     ):
         code = getattr(function, "__code__", None)
-        if code is None or code.co_flags & 0x0C:
+        if code is None or code.co_flags & 0x0C or code.co_argcount < 2 and self.runs_on != "nothing":
             raise TypeError(_not_a_kernel(function, code))
         self.name = name or function.__name__.rstrip("_")
         self.doc = function.__doc__ or ""
@@ -504,7 +504,7 @@ class Op:
 
 def _not_a_kernel(function, code) -> str:
     name = getattr(function, "__name__", type(function).__name__)
-    if code is None:
+    if code is None or not code.co_flags & 0x0C:
         return f"an op is declared by a function written `def {name}(xp, input, ...)`, not by {function!r}"
     return f"op {name!r} takes *args or **kwargs: name its parameters, since everything is derived from them"
 

@@ -14,6 +14,7 @@ import types
 
 SDP = ("flash", "mem_efficient", "math", "cudnn")  # ways to compute scaled_dot_product_attention
 
+known: list = []  # all modules of switches
 _frozen: set = set()  # not empty: switches are set by `flags(...)` alone
 
 
@@ -41,7 +42,8 @@ class Switches(types.ModuleType):
     def __init__(self, name, doc="Switches, which are kept and change nothing.", **switches):
         super().__init__(f"plugrad.backends.{name}", doc)
         self.__dict__.update(switches)
-        self._names = frozenset(switches)
+        self._names, self._first = frozenset(switches), switches
+        known.append(self)
         sys.modules[self.__name__] = self
 
     def __setattr__(self, name, value):

@@ -7,12 +7,13 @@ program changed, random numbers drawn, output of the program mixed with the plug
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import types
 import weakref
 from itertools import chain
-from operator import is_
+from operator import attrgetter, is_
 
 from plugrad import registry
 from plugrad.interrupts import process_lock
@@ -52,7 +53,7 @@ class ProcessState:
     def repair(self) -> list[str]:
         """Put back what is no longer as it was; return what that is, in words."""
         damage = [] if self.names is None else [*self._repair_names(), *self._repair_records()]
-        self.replaced = bool(damage)  # names or records of plugrad, rather than settings
+        self.replaced = any(not one.startswith(_OF_OTHERS) for one in damage)  # something of plugrad's own
         alone = is_alone()
         for setting, before in self.settings:
             if setting.random and (not alone or before is None):
@@ -95,9 +96,10 @@ class ProcessState:
         if parts == _parts(ops):
             return damage
         brought = {entry.value.function for entries in kernels.brought.values() for entry in entries}
-        for op, holder, own, formulas in copies:
+        for op, holder, own, formulas, rules in copies:
             changed = [name for name in {*own, *op.kernels} if op.kernels.get(name) is not own.get(name)]
             changed = [name for name in changed if op.kernels.get(name) not in brought]
+            changed = changed or not all(map(is_, rules, _rules(op)))
             if changed or formulas != op.formulas or op.kernels is not holder:
                 damage.append(f"the record of op {op.name!r}")
                 kept = {name: kernel for name, kernel in op.kernels.items() if kernel in brought}
@@ -105,15 +107,17 @@ class ProcessState:
                 holder.clear()
                 holder.update(own | kept)
                 op.formulas[:] = formulas
+                vars(op).update(zip(_RULES, rules))
                 op.changed()
         return damage
 
 
 _TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
-_OTHERS = tuple(
-    sys.modules[name] for name in ("builtins", "json", "math", "numpy", "numpy.linalg", "os", "os.path", "time")
-    if name in sys.modules
+_OTHERS = (
+    "builtins", "functools", "itertools", "json", "math", "numpy", "numpy.fft", "numpy.linalg", "numpy.random",
+    "operator", "os", "os.path", "time",
 )  # fmt: skip
+_OF_OTHERS = tuple(f"{name}." for name in (*_OTHERS, os.path.__name__))  # how their names begin in a message
 _NOTHING: dict = {"": None}
 _copies: dict = {}  # module or class -> its names when it was last looked at
 _seen: list = [{}, None]  # these of all that there were then, and what they led to
@@ -131,10 +135,15 @@ def is_alone() -> bool:
 
 
 def _parts(own) -> list:
-    """Return all kernels and formulas of ops, and what holds them."""
+    """Return all kernels, formulas and rules of ops, and what holds them."""
     kernels_of, formulas_of = [op.kernels for op in own], [op.formulas for op in own]
     parts = [*chain.from_iterable(map(dict.values, kernels_of)), *chain.from_iterable(formulas_of)]
-    return [*map(id, kernels_of), *map(id, formulas_of), *parts]
+    rules = chain.from_iterable(map(_rules, own))
+    return [*map(id, kernels_of), *map(id, formulas_of), *map(id, rules), *parts]
+
+
+_RULES = "autocast", "batched", "jvps", "meta_function", "write_function"
+_rules = attrgetter(*_RULES)
 
 
 def _look_at_records() -> tuple:
@@ -150,7 +159,7 @@ def _look_at_records() -> tuple:
     own, known, _ = _last
     parts = _parts(own)
     if parts != known:
-        _last[1:] = parts, [(op, op.kernels, dict(op.kernels), list(op.formulas)) for op in own]
+        _last[1:] = parts, [(op, op.kernels, dict(op.kernels), list(op.formulas), _rules(op)) for op in own]
     return tables, tuple(_last)
 
 
@@ -160,7 +169,8 @@ def _look() -> tuple[dict, list | None]:
     It leaves out modules that are only being imported: another thread brings names that are nobody's damage.
     """
     modules = [module for name, module in list(sys.modules.items()) if name == "plugrad" or name[:8] == "plugrad."]
-    modules = [*dict.fromkeys([*modules, *_OTHERS])]  # some go by two names
+    others = [sys.modules[name] for name in _OTHERS if name in sys.modules]
+    modules = [*dict.fromkeys([*modules, *others])]  # some go by two names
     names, values = _seen
     if [*names] == [*modules, *_classes] and _are_same(values, _values(names)):
         return dict(names), values
@@ -168,7 +178,7 @@ def _look() -> tuple[dict, list | None]:
     for module in whole:
         if not _is_same(_copies.get(module, _NOTHING), vars(module)):
             _copy(module)
-            for value in _copies[module].values() if module not in _OTHERS else ():
+            for value in _copies[module].values() if module not in others else ():
                 if isinstance(value, type) and value.__module__[:7] == "plugrad":
                     _classes[value] = None
     for cls in _classes:
@@ -308,13 +318,13 @@ def _covers(module, name, value) -> bool:
 
 
 class _FirstImports:
-    """Looks at each module of plugrad's that is imported for the first time, before anybody can change it."""
+    """Looks at each module that is imported for the first time, and is watched, before anybody can change it."""
 
     def __init__(self, names):
         self.names = names
 
     def find_spec(self, name, path=None, target=None):
-        if not name.startswith("plugrad."):
+        if not name.startswith("plugrad.") and name not in _OTHERS:
             return None
         specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
         spec = next((spec for spec in specs if spec is not None), None)
@@ -356,10 +366,10 @@ class Contained:
         self.state = ProcessState()
         self.finder = _FirstImports(self.state.names)
         sys.meta_path.insert(0, self.finder)
-        self.output = self.descriptor = None
+        self.output, self.files = None, _Files()
         if sys.stdout is not None and sys.stderr is not None:
             self.output, self.errors = _ToStandardError(sys.stdout), sys.stderr
-            self.descriptor = _point_output_at_errors(sys.stdout)
+            self.files.point_output_at_errors(sys.stdout)
             sys.stdout = self.output
 
     def __exit__(self, kind, error, trace):
@@ -370,8 +380,7 @@ class Contained:
             if sys.stdout is self.output or not isinstance(sys.stdout, _ToStandardError):
                 sys.stdout = self.output.real
             sys.stderr = self.errors
-            _point_back(self.descriptor)
-        damage = self.state.repair()
+        damage = [*self.files.repair(), *self.state.repair()]
         if damage and error is None:
             more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
             advice = ": declare an op with override=True to replace one of plugrad's" if self.state.replaced else ""
@@ -390,26 +399,44 @@ class _ToStandardError:
         return getattr(sys.stderr if self.thread == threading.get_ident() else self.real, name)
 
 
-def _point_output_at_errors(stream) -> tuple | None:
-    """Have the descriptor of the standard output lead where that of standard error does; None where it can't."""
-    import os
+class _Files:
+    """The files behind the descriptors of standard input, output and errors, which children and C code use, too.
 
-    if not is_alone() or isinstance(stream, _ToStandardError):
-        return None
-    try:
-        stream.flush()
-        number, errors = stream.fileno(), sys.stderr.fileno()
-        kept = os.dup(number)
-        os.dup2(errors, number)
-    except (OSError, ValueError, AttributeError):  # closed, or no file
-        return None
-    return number, kept
+    Where other threads run they are left alone: these may use them meanwhile.
+    """
 
+    def __init__(self):
+        self.kept, self.now = {}, {}
+        for number in (0, 1, 2) if is_alone() else ():
+            try:
+                self.kept[number] = os.dup(number)
+                self.now[number] = os.fstat(number)
+            except OSError:  # it was closed by the program
+                continue
 
-def _point_back(descriptor) -> None:
-    import os
+    def point_output_at_errors(self, stream) -> None:
+        """Have the descriptor of the standard output lead where that of standard error does, if that can be."""
+        if not self.kept or isinstance(stream, _ToStandardError):
+            return
+        try:
+            stream.flush()
+            number = stream.fileno()
+            if number in self.kept:
+                os.dup2(sys.stderr.fileno(), number)
+                self.now[number] = os.fstat(number)
+        except (OSError, ValueError, AttributeError):  # closed, or no file
+            return
 
-    if descriptor is not None:
-        number, kept = descriptor
-        os.dup2(kept, number)
-        os.close(kept)
+    def repair(self) -> list[str]:
+        """Point all of them where they led; return those that lead elsewhere, in words."""
+        changed = [number for number, then in self.now.items() if not self._leads_to(number, then)]
+        for number, kept in self.kept.items():
+            os.dup2(kept, number)
+            os.close(kept)
+        return [f"the file behind descriptor {number}" for number in changed]
+
+    def _leads_to(self, number, then) -> bool:
+        try:
+            return os.path.samestat(os.fstat(number), then)
+        except OSError:
+            return False

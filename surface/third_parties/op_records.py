@@ -18,11 +18,21 @@ def check_op(op) -> None:
             raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: that is not a dotted Python name")
         if dotted.rpartition(".")[0] not in PLACES:
             raise TypeError(f"op {op.name!r} can't be public as {dotted!r}: {no_place(dotted)}")
-    if not op.parameters and op.runs_on != "nothing":
-        raise TypeError(f"op {op.name!r} takes no tensor: its kernel must be `def {op.name}(xp, input, ...)`")
     if op.promote not in _PROMOTIONS:
         known = ", ".join(repr(one) for one in _PROMOTIONS if one)
         raise TypeError(f"op {op.name!r} has promote={op.promote!r}, it must be one of {known}")
+    if op.arity and len(op.parameters) < op.arity:
+        raise TypeError(
+            f"op {op.name!r} is declared by @{op.family} and takes {len(op.parameters)} operand: its kernel must be "
+            f"`def {op.name}(xp, input, other, ...)`"
+        )
+    _check_names_of_results(op)
+    if op.runs_on == "tensors" and (op.formulas or op.jvps or len(op.kernels) > 1):
+        what = "a kernel" if len(op.kernels) > 1 else "a formula"
+        raise TypeError(
+            f"op {op.name!r} has {what} and is declared by @composite: it runs as the ops that it calls, which have "
+            "theirs; declare it by @op, or take that away"
+        )
     for policy in op.autocast.values() if isinstance(op.autocast, dict) else (op.autocast,):
         if policy not in _AUTOCAST and not callable(policy) and not isinstance(policy, dtype):
             known = ", ".join(repr(one) for one in _AUTOCAST if one)
@@ -40,3 +50,14 @@ def check_op(op) -> None:
             f"op {op.name!r} has no gradient for {name!r}: declare it with @{op.name}.vjp({name!r}); if there "
             "is none the formula returns None"
         )
+
+
+def _check_names_of_results(op) -> None:
+    """Raise TypeError unless `returns=` has a name for each result."""
+    names = op._fields
+    if names is None:
+        return
+    if isinstance(names, str) or not all(isinstance(name, str) and is_name(name) for name in names):
+        raise TypeError(f'op {op.name!r} has returns={names!r}: it must be a tuple of names, such as ("low", "high")')
+    if len({*names}) < len(names):
+        raise TypeError(f"op {op.name!r} has returns={names!r}: each result needs a name of its own")

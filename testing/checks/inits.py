@@ -73,6 +73,10 @@ def in_place(function, device):
             assert result is tensor, f"{label}: it does not return the tensor that it was given"
             assert tensor.is_leaf and tensor.grad_fn is None, f"{label}: it records a gradient; write under no_grad"
             assert tensor.requires_grad, f"{label}: the tensor no longer requires grad"
+            with plugrad.no_grad():
+                plain = given.map(lambda t: t.detach().clone())
+            plain.call(function)
+            assert not plain.args[0].requires_grad, f"{label}: a tensor that did not require grad does so afterwards"
             assert tensor.dtype is dtype, f"{label}: the dtype was {dtype} and is {tensor.dtype}"
             assert tensor.shape == given.args[0].shape, f"{label}: the shape is {tuple(tensor.shape)}"
             assert bool(tensor.detach().isfinite().all()), f"{label}: values are not finite"

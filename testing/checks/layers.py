@@ -374,15 +374,16 @@ def inputs_unchanged(cls, device):
     for label, trial in each(cls, device):
         if trial.construct.kwargs.get("inplace"):
             continue
-        module = build(cls, trial, device)
-        given = trial.given.copied()
-        before = [t.detach().clone() for t in given.tensors()]
-        outputs = differentiable(module(*given.args, **given.kwargs))
-        for stage in ("the call", "backward"):
-            if stage == "backward" and outputs:
-                plugrad.autograd.backward(outputs, [plugrad.ones_like(y) for y in outputs])
-            for number, (t, then) in enumerate(zip(given.tensors(), before, strict=True)):
-                assert same_bits(t, then), f"{label}, argument {_name_of(cls, number)!r} was written by {stage}"
+        for training in (True, False):
+            module, given = build(cls, trial, device).train(training), trial.given.copied()
+            before = [t.detach().clone() for t in given.tensors()]
+            outputs = differentiable(module(*given.args, **given.kwargs))
+            for stage in ("the call", "backward"):
+                if stage == "backward" and outputs:
+                    plugrad.autograd.backward(outputs, [plugrad.ones_like(y) for y in outputs])
+                for number, (t, then) in enumerate(zip(given.tensors(), before, strict=True)):
+                    where = f"{label}{'' if training else ' in evaluation'}, argument {_name_of(cls, number)!r}"
+                    assert same_bits(t, then), f"{where} was written by {stage}"
 
 
 CHECKS = {

@@ -65,6 +65,8 @@ def checks(op) -> dict:
         chosen["complex gradient"] = variations.complex_gradient
     if variations.has_options(op):
         chosen["options"] = variations.options
+    if op.sequence and op.differentiable:
+        chosen["lists"] = variations.lists
     if "cpu" in op.kernels:
         chosen["general kernel"] = variations.general_kernel
     if natives.has_native(op):

@@ -18,7 +18,7 @@ from plugrad.testing.tensors import (
     to_numpy,
 )
 
-SHAPES = ((), (0,), (2, 0, 3), (1,), (1, 1), (5,))
+SHAPES = ((), (0,), (2, 0, 3), (1,), (1, 1), (5,), (1, 3), (1, 2, 1, 2, 2))
 PAIRS = (((3, 4), (4,)), ((3, 1), (1, 4)), ((3, 4), ()), ((), (2,)), ((0, 3), (1,)), ((2, 1, 3), (4, 1)))
 EXTREMES = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, -1e300, 1.7e308, numpy.inf, -numpy.inf, numpy.nan)
 LARGE = 70_000  # elements: more than any block or index of 16 bits
@@ -55,7 +55,7 @@ def large_sample(op, device, seed=0) -> Sample:
 
 
 def shapes(op, device):
-    """0-d, empty, size-1 and broadcast inputs: each element of the result is the op on those elements."""
+    """0-d, empty, size-1 and broadcast inputs: results and gradients are those of each element alone."""
     if getattr(op, "broadcasts", True) is False:
         raise Skip("the op does not broadcast")
     count, sample = operands(op)
@@ -69,22 +69,28 @@ def shapes(op, device):
         assert tuple(result.shape) == expected, f"{label}: the result has shape {tuple(result.shape)}, not {expected}"
         if 0 in expected:
             continue
+        grads = _slopes(result, tensors)
+        for number, (g, t) in enumerate(zip(grads, tensors, strict=True)):
+            assert g is None or g.shape == t.shape, (
+                f"{label}: the gradient of input {number} has shape {tuple(g.shape)}"
+            )
         spread = [numpy.broadcast_to(t.numpy(force=True), expected) for t in tensors]
         for index in numpy.ndindex(expected):
-            single = [plugrad.from_numpy(numpy.array(array[index])).to(device) for array in spread]
+            single = [plugrad.from_numpy(numpy.array(array[index])).to(device).requires_grad_() for array in spread]
             alone = call(op, with_tensors(sample, count, single))
-            agree(
-                result.detach()[index],
-                alone.detach(),
-                f"{label}, element {index} against the 0-d call",
-                rtol=1e-9,
-            )
-        if result.requires_grad:
-            grads = plugrad.autograd.grad(result.sum() if is_float(result) else result, tensors, allow_unused=True)
-            for number, (g, t) in enumerate(zip(grads, tensors, strict=True)):
-                assert g is None or g.shape == t.shape, (
-                    f"{label}: the gradient of input {number} has shape {tuple(g.shape)}"
-                )
+            where = f"{label}, element {index} against the 0-d call"
+            agree(result.detach()[index], alone.detach(), where, rtol=1e-9)
+            if len(set(given)) > 1 or None in grads:  # what broadcasts has the gradients of several elements
+                continue
+            for number, (g, other) in enumerate(zip(grads, _slopes(alone, single), strict=True)):
+                agree(g[index], other, f"{where}, gradient of input {number}", rtol=1e-9)
+
+
+def _slopes(result, tensors) -> list:
+    """Return the gradients of a result's elements, None where there is none."""
+    if not result.requires_grad or not result.is_floating_point():
+        return [None] * len(tensors)
+    return list(plugrad.autograd.grad(result.sum(), tensors, allow_unused=True))
 
 
 def slices(op, device):

@@ -6,6 +6,7 @@ import numpy
 
 import plugrad
 from plugrad.testing.calls import Skip, agree, argument_of, call, each, graded, gradients, is_random, named_tensors
+from plugrad.testing.op_checks.variations import REFUSED
 from plugrad.testing.tensors import tensors_in
 
 
@@ -105,7 +106,7 @@ def aliasing(op, device):
     if op.name.startswith("unsafe_") or not op.names:  # PyTorch's word for views that nobody keeps track of
         raise Skip("what it returns is not for writing")
     viewed, copied = False, None
-    for label, sample in each(op, device):
+    for label, sample in _settled(op, device):
         plain = sample.map(_fresh)
         results = tensors_in(call(op, plain))
         shared = _shared(op, plain, results)
@@ -125,6 +126,24 @@ def aliasing(op, device):
         if not shared and all(t.is_contiguous() for _, t in named_tensors(op, plain)):
             copied = f"{label}: the result is a copy, and the op is declared with @view"
     assert viewed or copied is None, copied  # one that gives views may still copy where memory or dtype ask for it
+
+
+def _settled(op, device):
+    """Yield (label, sample), and where the op takes them also numbers at which there may be nothing to do.
+
+    A kernel that then returns its input shares the memory of some inputs and not of others.
+    """
+    for label, sample in each(op, device):
+        yield label, sample
+        if op.is_view or sample.through is not None:
+            continue
+        for what, change in (("no number below 0", abs), ("nothing but zeros", plugrad.zeros_like)):
+            other = sample.map(lambda t, change=change: change(t.detach()) if t.is_floating_point() else t)
+            try:
+                call(op, other)
+            except (*REFUSED, ArithmeticError, Warning):
+                continue
+            yield f"{label} with {what}", other
 
 
 def meta(op, device):

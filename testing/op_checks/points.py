@@ -7,7 +7,7 @@ import math
 import numpy
 
 import plugrad
-from plugrad.testing.calls import Skip, call, each, graded, is_random, leaves
+from plugrad.testing.calls import Skip, call, each, graded, gradients, is_random, leaves
 from plugrad.testing.op_checks.elementwise import operands, with_tensors
 from plugrad.testing.op_checks.variations import REFUSED, against_meta
 from plugrad.testing.samples import Maker, inside
@@ -169,13 +169,13 @@ def _equal(t, first, twins):
 
 
 def halves(op, device):
-    """In float16 values are those of float64 but for rounding; the meta device agrees on it and on bfloat16."""
+    """In float16 values and gradients are those of float64 but for rounding; meta agrees on it and on bfloat16."""
     done = 0
     for label, sample in each(op, device):
         if sample.through is not None or not any(t.dtype is plugrad.float64 for t in sample.tensors()):
             continue
         for dtype in (plugrad.float16, plugrad.bfloat16):
-            narrow = sample.map(lambda t, dtype=dtype: t.detach().to(dtype) if t.dtype is plugrad.float64 else t)
+            narrow = sample.map(lambda t, dtype=dtype: _moved(t, plugrad.float64, dtype))
             try:
                 result = call(op, narrow)
             except REFUSED:
@@ -183,11 +183,18 @@ def halves(op, device):
             where = f"{label} in {str(dtype).rpartition('.')[2]}"
             against_meta(op, narrow, tensors_in(result), where)
             if dtype is plugrad.float16 and not is_random(op, sample):
-                wide = narrow.map(lambda t: t.double() if t.dtype is plugrad.float16 else t)
+                wide = narrow.map(lambda t: _moved(t, plugrad.float16, plugrad.float64))
                 _assert_half(result, call(op, wide), where)
+                if graded(op, narrow) and graded(op, wide):
+                    _assert_half(gradients(op, narrow), gradients(op, wide), f"{where}, gradient")
             done += 1
     if not done:
         raise Skip("it takes no half floats")
+
+
+def _moved(tensor, dtype, other):
+    """Return a tensor of one dtype in another, and any other tensor as it is."""
+    return tensor.detach().to(other).requires_grad_(tensor.requires_grad) if tensor.dtype is dtype else tensor
 
 
 def _assert_half(result, exact, label) -> None:

@@ -59,6 +59,26 @@ def _varied(op, device):
                 yield label, _changed(op, sample, name, value)
 
 
+def lists(op, device):
+    """Of a list of a single tensor the gradient is right, too, or it is refused."""
+    done = 0
+    for label, sample in each(op, device):
+        given = sample.args[0] if sample.args else None
+        if not isinstance(given, (list, tuple)) or len(given) < 2 or sample.through is not None:
+            continue
+        for tensor in (given[0], given[-1]):
+            single = Sample(([tensor], *sample.args[1:]), sample.kwargs)
+            try:
+                differentiable = graded(op, single)
+            except REFUSED:
+                continue
+            if differentiable:
+                assert_right(op, single, f"{label} with a single tensor in argument {op.parameters[0]!r}")
+                done += 1
+    if not done:
+        raise Skip("no list of its samples can have a single tensor")
+
+
 def _dimensions(sample) -> int:
     return max((t.ndim for t in tensors_in(sample.args)), default=0)
 

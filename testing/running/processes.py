@@ -39,6 +39,7 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.answers, self.calls, self.ready = answers, [], False
         self.reader = threading.Thread(target=self._read, daemon=True)
+        quiet_threads.add(self.reader)
         self.reader.start()
 
     def _read(self):
