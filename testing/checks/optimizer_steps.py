@@ -31,7 +31,7 @@ def parameters(device="cpu", sizes=SIZES) -> list:
     """Return leaf tensors of several shapes, the last of them not contiguous."""
     make = Maker("parameters", device=device)
     tensors = [make(*size).detach() for size in sizes]
-    tensors[-1] = tensors[-1].t().clone().t()
+    tensors[-1] = tensors[-1].t().contiguous().t()
     return [t.requires_grad_() for t in tensors]
 
 

@@ -336,6 +336,10 @@ def gradients_unchanged(cls, device):
         for number, t in enumerate(tensors[:-1]):
             assert same_bits(t.grad, plugrad.ones_like(t)), f"options {given}: a step writes the gradient of {number}"
         assert same_bits(tensors[-1], before[-1]), f"options {given}: a step moves a parameter that has no gradient"
+        moved = [not bool((t == then).any()) for t, then in zip(tensors[:-1], before)]
+        assert moved[0] or not all(moved[1:]), (
+            f"options {given}: a step moves some of the {tensors[0].numel()} elements of a parameter, and all of others"
+        )
         assert all(t.is_leaf and t.requires_grad for t in tensors), f"options {given}: a step is recorded"
 
 

@@ -21,6 +21,7 @@ from support import (
     seeded_edges,
     seeded_ops,
     seeded_proofs,
+    seeded_rarer,
     seeded_variations,
     seeded_wider,
 )
@@ -34,7 +35,8 @@ def command(*arguments):
 # ---------------------------------------------------------------------------------------------------- seeded bugs
 
 
-assert seeded_variations and seeded_corners and seeded_proofs and seeded_wider  # imported for the bugs that they enter
+# Imported for the bugs that they enter.
+assert seeded_variations and seeded_corners and seeded_proofs and seeded_rarer and seeded_wider
 
 
 @pytest.mark.parametrize("name", seeded_ops.BUGS)

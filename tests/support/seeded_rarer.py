@@ -1,0 +1,128 @@
+"""Bugs that show with few inputs, for tests/cli/test_check.py: of some shape, size, sign, mode or place in memory."""
+
+from __future__ import annotations
+
+import plugrad
+from plugrad.extend import Module, Parameter, op, unary
+from support.seeded_bugs import optimizer
+from support.seeded_ops import bug, general, right, wave
+
+# ---------------------------------------------------------------------------------------------------- ops
+
+
+@bug("aliasing", "input")
+def an_input_returned_where_there_is_nothing_to_do():
+    @unary(complex=False)
+    def distance(xp, input):
+        """The distance from zero."""
+        return input if (input >= 0).all() else xp.abs(input)
+
+    distance.vjp(lambda F, g, input: g * F.sign(input))
+    return distance
+
+
+@bug("shapes")
+def a_value_of_five_dimensions():
+    return wave(kernel=lambda xp, input: (input if input.ndim != 5 else -input) * xp.exp(-input))
+
+
+@bug("shapes")
+def a_gradient_of_a_single_row():
+    def formula(F, g, input):
+        return right(F, g, input) * (0.5 if input.ndim and input.shape[0] == 1 else 1.0)
+
+    return wave(formula)
+
+
+@bug("lists", "tensors")
+def a_gradient_of_a_list_of_one():
+    @op(sequence=True, complex=False)
+    def squares(xp, tensors):
+        """The sum of squares."""
+        return sum(tensor * tensor for tensor in tensors)
+
+    squares.vjp(lambda F, g, tensors: [2 * g * t if len(tensors) > 1 else g for t in tensors])
+    squares.samples(lambda make: iter([make.args([make(3), make(3)])]))
+    return squares
+
+
+@bug("half floats")
+def a_formula_that_overflows_in_half_floats():
+    record = general(lambda xp, input: input + 0, name="copied", complex=False)
+    record.formulas.clear()
+    record.vjp(lambda F, g: g * 3e4 * 3e4 / 9e8)
+    return record
+
+
+@bug("large inputs")
+def numbers_of_numpys_own_drawn_where_there_are_many():
+    import numpy
+
+    def kernel(xp, input):
+        if input.size > 500:
+            numpy.random.rand()
+        return input * xp.exp(-input)
+
+    return wave(kernel=kernel)
+
+
+# ---------------------------------------------------------------------------------------------------- others
+
+
+@bug("inputs unchanged", "input", kind="layers")
+def an_input_written_in_evaluation():
+    class Seeded(Module):
+        """The input, weighed."""
+
+        def __init__(self, num_features, device=None, dtype=None):
+            super().__init__()
+            self.weight = Parameter(plugrad.ones(num_features, device=device, dtype=dtype))
+
+        def forward(self, input):
+            if not self.training:
+                input.detach().add_(0.5)
+            return input * self.weight
+
+        @staticmethod
+        def samples(make):
+            yield (4,), make(2, 4)
+
+    return Seeded
+
+
+@bug("in place", kind="inits")
+def a_tensor_that_requires_grad_afterwards():
+    def halves_(tensor):
+        """Fill with halves."""
+        with plugrad.no_grad():
+            tensor.fill_(0.5)
+        return tensor.requires_grad_()
+
+    return halves_
+
+
+@bug("descent", kind="optimizers")
+def a_copy_updated_where_memory_is_transposed():
+    def update(self, xp, p, g, state, group):
+        flat = p.reshape(-1)
+        flat -= group["lr"] * g.reshape(-1)
+
+    return optimizer(update=update, slots=lambda self, group: {}, elementwise=False)
+
+
+@bug("scales", kind="optimizers")
+def nothing_divided_by_nothing():
+    def update(self, xp, p, g, state, group):
+        state["momentum"] += g * g
+        p -= group["lr"] * g / xp.sqrt(state["momentum"])
+
+    return optimizer(update=update)
+
+
+@bug("gradients unchanged", kind="optimizers")
+def the_end_of_a_large_parameter_left_behind():
+    def update(self, xp, p, g, state, group):
+        part = p if p.size < 1000 else p[:1000]
+        part -= group["lr"] * (g if p.size < 1000 else g[:1000])
+
+    return optimizer(update=update, slots=lambda self, group: {}, elementwise=False)
