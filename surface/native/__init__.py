@@ -6,6 +6,8 @@ a build of PyTorch tells of itself, and a few functions that are no ops.
 
 from __future__ import annotations
 
+import functools
+
 import plugrad
 from plugrad import Tensor, contiguous_format, nn
 from plugrad._C import DisableTorchFunction, DisableTorchFunctionSubclass
@@ -241,6 +243,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         if offsets is None:
             raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
         lengths = offsets.diff()
+    axis = axis + data.ndim if -data.ndim <= axis < 0 else axis
     if axis < 0 or lengths.ndim != axis + 1 or lengths.shape[:axis] != data.shape[:axis]:
         raise RuntimeError(
             f"segment_reduce(): lengths {tuple(lengths.shape)} must be those of axis {axis} of data "
@@ -269,14 +272,27 @@ _segment_reduce = segment_reduce
 
 def _reduced(part, method, empty, initial):
     if not len(part):
-        return part.new_full(part.shape[1:], empty)
-    result = part.sum(0) if method == "sum" else getattr(part, method)(0)
+        return part.sum(0) + empty  # recorded, although no gradient will come
+    result = _over(part, method)
     if initial is None:
         return result
     if method == "mean":
         return result + initial / len(part)
-    joined = {"sum": "add", "prod": "mul", "amax": "clamp_min", "amin": "clamp_max"}[method]
-    return getattr(result, joined)(initial)
+    if method in ("amax", "amin"):  # whose limits take no gradient from NaN
+        limited = result.clamp_min(initial) if method == "amax" else result.clamp_max(initial)
+        return plugrad.where(result.isnan(), result, limited)
+    return result + initial if method == "sum" else result * initial
+
+
+def _over(part, method):
+    """Reduce the first dimension; beside NaN the gradients go, as PyTorch's of segments do, to what made the result."""
+    nan = part.isnan()
+    if method not in ("prod", "amax", "amin") or not nan.any():
+        return getattr(part, method)(0)
+    if method == "prod":
+        return functools.reduce(plugrad.mul, part.unbind(0))
+    without = getattr(part.masked_fill(nan.any(0), 0), method)(0)
+    return plugrad.where(nan.any(0), part.masked_fill(~nan, 0).sum(0) / nan.sum(0), without)
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):

@@ -234,6 +234,23 @@ def test_functions_below_the_public_ones(function):
     agree(lambda T: function(T, T.ops.aten, T.from_numpy(X.copy())))
 
 
+@pytest.mark.parametrize("initial", [None, 0.0, 5.0])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_gradients_of_segments_beside_nan_and_of_empty_ones(reduce, initial):
+    def gradients(T, data, lengths, axis):
+        x = T.tensor(data, requires_grad=True)
+        y = T.segment_reduce(x, reduce, lengths=T.tensor(lengths), axis=axis, initial=initial)
+        y.sum().backward()
+        return y, x.grad
+
+    nan = float("nan")
+    agree(lambda T: [
+        *gradients(T, [1, nan, 3, 4, 5, 5], [1, 2, 3, 0], -1), *gradients(T, [1.0, 0, 3, 4, 0, 0], [1, 2, 3, 0], 0),
+        *gradients(T, [[1, nan, 2], [2, 3, 3]], [[2, 1], [0, 3]], -1), *gradients(T, [[1, nan], [2, 3]], [2, 0], 0),
+        *gradients(T, [], [0, 0], 0),
+    ])  # fmt: skip
+
+
 class Other:
     """Answers Python's operators for a tensor on the left."""
 
