@@ -52,7 +52,7 @@ class Tensor(Description, Protocols):
     edges = ()  # a leaf ends every walk backward
 
     def __new__(cls, *args, dtype=None, device=None, **kwargs):
-        return subclass_of(cls, __getattr__("from_arguments")(args, dtype, device, **kwargs))
+        return as_class(__getattr__("from_arguments")(args, dtype, device, **kwargs), cls)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

@@ -64,7 +64,7 @@ def from_arguments(args, dtype, place, *, same_dtype=False, **named):
                     "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported. Use "
                     "torch.tensor(...) or torch.as_tensor(...) instead."
                 )
-            return data.detach()
+            return Tensor.as_subclass(data, Tensor)  # with its history
         if is_storage(data):
             return _over_storage(data, dtype or get_default_dtype())
         if not isinstance(data, Size):

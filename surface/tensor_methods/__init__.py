@@ -264,6 +264,7 @@ def dim_order(self, ambiguity_check=False) -> tuple:
 # ---------------------------------------------------------------------------------------------------- older forms
 
 
+@wrap_torch_function(lambda self, *args, **options: (self, *args))
 def new(self, *args, size=None, device=None):
     """Return a new tensor of this one's dtype: `new(2, 3)`, `new([1, 2])`.
 

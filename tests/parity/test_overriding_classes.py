@@ -28,3 +28,30 @@ def test_classes_are_asked_about_operators_as_in_pytorch(written):
         eval(written, names)
         told.append(seen)
     assert told[0] == told[1] or told == [[(told[0][0][0], told[1][0][1])], told[1]]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("old", ["Tensor", "Named"])
+@pytest.mark.parametrize("make", [
+    lambda T, cls, x: cls(x),
+    lambda T, cls, x: T.Tensor(x),
+    lambda T, cls, x: T.FloatTensor(x),
+    lambda T, cls, x: x.new(x),
+    lambda T, cls, x: T.Tensor.__new__(cls, x),
+])  # fmt: skip
+def test_a_tensor_that_is_made_of_one_has_its_history(make, old, recorded):
+    def use(T):
+        class Named(T.Tensor):
+            pass
+
+        leaf = T.ones(2, requires_grad=recorded)
+        x = (leaf * 2).as_subclass(Named if old == "Named" else T.Tensor)
+        made = make(T, Named, x)
+        assert type(x.new(2, 3)) is type(x.new([1.0])) is type(x)
+        result = [type(made).__name__, made.requires_grad, made._is_view(), made is x]
+        if recorded:
+            (made * 3).sum().backward()
+            result.append(leaf.grad.tolist())
+        return result
+
+    assert use(torch) == use(oracle)
