@@ -372,15 +372,23 @@ def cat(tensors, dim=0):
     first = tensors[0]._data
     dim, start, indices = axes(dim, first.ndim), 0, []
     _check_alike([one._data for one in tensors], dim)
-    if dim >= first.sparse_dim:
-        raise NotImplementedError("cat along a dense dimension of sparse tensors: write x.to_dense() first")
+    total, values = sum(one._data.shape[dim] for one in tensors), []
     for one in tensors:
-        moved = one._data.indices.copy()
-        moved[dim] += start
-        start += one._data.shape[dim]
+        moved, size = one._data.indices.copy(), one._data.shape[dim]
+        if dim < first.sparse_dim:
+            moved[dim] += start
+            values.append(values_of(one))
+        else:  # each element is as long as the result is, and zero where the other tensors have theirs
+            values.append(_between_zeros(values_of(one), dim - first.sparse_dim + 1, start, total - start - size))
+        start += size
         indices.append(moved)
-    shape = (*first.shape[:dim], start, *first.shape[dim + 1 :])
-    return build(_joined([values_of(one) for one in tensors]), SparseArray(numpy.concatenate(indices, 1), None, shape))
+    shape = (*first.shape[:dim], total, *first.shape[dim + 1 :])
+    return build(_joined(values), SparseArray(numpy.concatenate(indices, 1), None, shape))
+
+
+def _between_zeros(values, dim, before, after):
+    sides = [values.new_zeros([*values.shape[:dim], size, *values.shape[dim + 1 :]]) for size in (before, after)]
+    return plugrad.cat([sides[0], values, sides[1]], dim)
 
 
 def _check_alike(arrays, dim):

@@ -23,6 +23,7 @@ T.empty(2, 3, layout=T.sparse_coo, dtype=T.float64) | T.zeros(2, layout=T.sparse
 T.ones(2, layout=T.sparse_coo) | T.rand(2, layout=T.sparse_coo) | T.zeros(-1, layout=T.sparse_coo) | s.new_empty((2,))
 s.new_zeros((2, 2), dtype=T.float64) | s.new_zeros(3, layout=T.strided) | T.stack([s, s]) | T.stack([s, s], -1)
 T.cat([s, D]) | T.cat([s, D.to_sparse(1)]) | T.cat([s, o.to_sparse()]) | T.cat((s, T.ones(3, 3).to_sparse()), 1)
+T.cat((h, h * 2), 2) | T.cat((h, T.ones(2, 2, 1).to_sparse(2)), -1) | T.cat((h, T.ones(2, 1, 3).to_sparse(2)), -1)
 T.cat((s, T.ones(3, 3).to_sparse())) | s.permute(0) | s.permute(0, 0) | h.permute(2, 0, 1) | h.permute(1, 0, 2)
 s.permute(0, 1, 2) | s.clone().copy_(D) | D.clone().copy_(s) | s.clone().copy_(T.ones(3, 3).to_sparse())
 s.clone().copy_(o.to_sparse()) | s.narrow_copy(0, 1, 1) | s.narrow_copy(1, 1, 2) | h.narrow_copy(2, 1, 2)
