@@ -241,7 +241,10 @@ class OpOverload:
 
 
 class _Ours:
-    """An op of plugrad's own as `torch.ops.aten.NAME`; all overloads are the same."""
+    """An op of plugrad's own as `torch.ops.aten.NAME`; all overloads are the same, and equal to the function itself.
+
+    So a `__torch_dispatch__`, which gets the function, can compare it with these, or look it up among them.
+    """
 
     def __init__(self, name, function):
         self.__name__, self._function = name, function
@@ -252,7 +255,14 @@ class _Ours:
     def __getattr__(self, overload):
         if overload.startswith("__"):
             raise AttributeError(overload)
-        return _Ours(f"{self.__name__}.{overload}", self._function)
+        ours = self.__dict__[overload] = _Ours(f"{self.__name__}.{overload}", self._function)
+        return ours
+
+    def __eq__(self, other):
+        return self._function == (other._function if isinstance(other, _Ours) else other)
+
+    def __hash__(self):
+        return hash(self._function)
 
     def __repr__(self):
         return f"<OpOverload(op='aten.{self.__name__}')>"

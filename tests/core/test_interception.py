@@ -426,3 +426,18 @@ def test_a_compiler_can_trace_the_first_call_whatever_its_arguments_are():
     assert inputs == 2 and calls == "[call0 = pow(input0, 2), call1 = add(call0, input1), call2 = sum(call1)]"
     assert graph.example_args == () and graph.example_kwargs == {}
     assert program({"x": [torch.ones(2)]}, 3, bias=torch.ones(2)).item() == 4 and len(seen) == 2
+
+
+def test_what_a_dispatch_mode_is_asked_about_can_be_compared_with_ops_of_aten():
+    aten, seen = torch.ops.aten, []
+    known = {aten.sin.default: "sin", aten.mul.Tensor: "mul", aten.add.Tensor: "add"}
+
+    class Known(torch.overrides.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((known.get(func), func == aten.sin.default, func != aten.mul.Tensor))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2)
+    with Known():
+        torch.exp(x.sin() * x)
+    assert seen == [("sin", True, True), ("mul", False, False), (None, False, True)]
