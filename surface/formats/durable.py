@@ -68,11 +68,14 @@ class _Stream:
 
 
 def streamed(file):
-    """Return an open file; that of a device, which says that it is always at 0, as one without a position."""
+    """Return an open file; that of a device, which says that it is always at 0, as one without a position.
+
+    What has little more than `write` has no position either.
+    """
     try:
         regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except (AttributeError, TypeError, ValueError, OSError):
-        return file
+        return file if hasattr(file, "seekable") else _Stream(file)
     return file if regular else _Stream(file)
 
 

@@ -39,8 +39,28 @@ def opened(f):
         )
     if isinstance(f, io.TextIOBase):
         raise TypeError("the file is open in text mode: open it with mode 'rb'")
-    with open(f, "rb") if named else contextlib.nullcontext(f) as file:
+    with open(f, "rb") if named else contextlib.nullcontext(f if hasattr(f, "seekable") else _Bare(f)) as file:
         yield Source(file, os.fspath(f) if named else None)
+
+
+class _Bare:
+    """A file-like object that has `read` and `seek` and does not say that it can seek, as the reader of zip files asks.
+
+    What `seek` returns it may leave out, too.
+    """
+
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset, whence=os.SEEK_SET):
+        place = self._file.seek(offset, whence)
+        return self._file.tell() if place is None else place
 
 
 class Source:

@@ -76,6 +76,8 @@ class Reader:
             return self.tensor(tree.get("number"))
         if tag == "scalar":
             return self._scalar(tree.get("number"))
+        if tag == "storage":
+            return self._storage_of(tree)
         if tag == "sparse":
             return self._sparse([self.value(item) for item in field(tree, "items", list, HEADER)])
         if tag == "object":
@@ -117,6 +119,16 @@ class Reader:
             return plugrad.sparse.rebuild(*parts)
         except (RuntimeError, TypeError, ValueError) as error:
             raise damaged(HEADER, f"a sparse tensor: {error}") from None
+
+    def _storage_of(self, tree):
+        memory = self.tensor(tree.get("number"))
+        if not isinstance(memory, Tensor) or memory.dtype is not plugrad.uint8 or memory.ndim != 1:
+            raise damaged(HEADER, f"tensor {tree.get('number')} is not the bytes of a storage")
+        untyped = memory.untyped_storage()
+        if tree.get("dtype") is None:
+            return untyped
+        dtype = description.element(tree, description.DTYPES, HEADER)
+        return plugrad.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
 
     def _scalar(self, number):
         array = self.tensor(number)

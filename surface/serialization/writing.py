@@ -89,6 +89,8 @@ class Writer:
             return {"$": "scalar", "number": self.number(numpy.asarray(value))}
         if isinstance(value, Tensor) and value.layout is not strided and value.is_leaf:
             return {"$": "sparse", "items": [self.tree(part) for part in value.parts()]}
+        if plugrad.is_storage(value):
+            return self._storage(value)
         if cls in WRITE_ATOM and (cls is not slice or is_slice(value)):
             tag, write = WRITE_ATOM[cls]
             return {"$": tag, "value": write(value)}
@@ -111,6 +113,16 @@ class Writer:
             tree = {"$": cls.__name__, "items": [self.tree(item) for item in value]}
         self.open.discard(id(value))
         return tree
+
+    def _storage(self, value):
+        """Return a storage as a tensor of its bytes, in the memory that it shares, and the dtype that it is read as."""
+        known = self.numbers.get(id(value))
+        if known is None:
+            untyped = value if isinstance(value, plugrad.UntypedStorage) else value.untyped()
+            self.alive.append(value)
+            known = self.numbers[id(value)] = self.number(plugrad.storage.tensor_over(untyped, plugrad.uint8))
+        dtype = None if isinstance(value, plugrad.UntypedStorage) else value.dtype.name
+        return {"$": "storage", "number": known, "dtype": dtype}
 
     def number(self, tensor) -> int:
         """Return the number of a tensor or array in the file, entering it at first sight."""
