@@ -194,7 +194,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         lines = [f"if _mode.grad and ({recorded}) or _k is not True and 0 in {target}_.strides:\n    _k = None"]
         if plan.direct is not None:
             for name in self.op.parameters[self.op.arity :]:
-                lines.append(f"if {name} != {source.default_source(self.op, name)}:\n    _k = None")
+                lines.append(f"if {name} is not _d_{name}:\n    _k = None")
         for argument in plan.arguments:
             name = argument.name
             if name == target:
@@ -412,7 +412,7 @@ _n.seq = _tick()
         kind, default = self.op.known_kinds[name], name in self.op.defaults
         if kind.types == {bool}:
             return f"{name} is not True and {name} is not False"
-        if not kind.plain and name not in self.op.kinds or name == "p":
+        if name not in self.op.kinds and (not kind.plain or name == "p"):
             return ""  # a probability is compared, which refuses what is no number
         given = f"{name} is not _d_{name} and " if default else ""
         far = f" or _type({name}) is _int and not -_FAR <= {name} < _FAR" if {float, int} <= kind.types else ""

@@ -7,7 +7,7 @@ import numpy
 from plugrad.devices import dtypes
 from plugrad.devices.device import device as _device
 from plugrad.devices.device import resolve
-from plugrad.dispatch import interception, interpreter
+from plugrad.dispatch import arguments, interception, interpreter
 from plugrad.errors import flag
 from plugrad.graph import modes, rare
 from plugrad.tensor.creation import dtype_argument, new, require_grad
@@ -27,9 +27,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
         return interception.factory(
             op, values, options, lambda: create(op, values, dtype, place, requires_grad, out, None, pin_memory, True)
         )
-    error = op.wrong(values)
-    if error is not None:
-        raise error
+    values = arguments.right(op, values)
     if out is not None and not isinstance(out, Tensor):
         raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     for name, value in (("requires_grad", requires_grad), ("pin_memory", pin_memory)):

@@ -10,7 +10,7 @@ import numpy
 
 from plugrad.devices import dtypes
 from plugrad.devices.device import backends_room, device
-from plugrad.dispatch import interception
+from plugrad.dispatch import arguments, interception
 from plugrad.dispatch.formulas import PLAIN
 from plugrad.graph import modes, rare
 from plugrad.graph.modes import LEAF, mode, tick
@@ -37,7 +37,7 @@ def apply(op, values: tuple, out=None, inside=False):
         further = lambda values: apply(op, values, out, True)  # noqa: E731
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
     values = values if out is None else rare.in_dtype_of(op, values, out)
-    check(op, values)
+    values = check(op, values)
     try:
         raw, ttype, requires, special = unwrap(op, values)
     except RuntimeError:  # of two devices, maybe
@@ -59,14 +59,12 @@ def apply(op, values: tuple, out=None, inside=False):
     return wrapped_result if out is None else write_out(op, wrapped_result, out, values=values)
 
 
-def check(op, values) -> None:
-    """Raise the error for an argument of a wrong kind, if one is of a type that needs a look."""
+def check(op, values) -> tuple:
+    """Return the arguments as `arguments.right` does, if one is of a type that needs a look."""
     for position, types in op.guards:
         if type(values[position]) not in types:
-            error = op.wrong(values)
-            if error is not None:
-                raise error
-            return
+            return arguments.right(op, values)
+    return values
 
 
 # ---------------------------------------------------------------------------------------------------- unwrap

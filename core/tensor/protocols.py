@@ -114,7 +114,7 @@ class Protocols:
         return iter(self.unbind(0))
 
     def __contains__(self, element):
-        if isinstance(element, (Protocols, int, float, complex, bool)):
+        if isinstance(element, (Protocols, int, float, complex, numpy.number)):
             return bool((self == element).any())
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 

@@ -246,7 +246,7 @@ def smooth_l1_loss(F, input, target, size_average=None, reduce=None, reduction="
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if input.shape != target.shape or input.dtype is not target.dtype:
         input, target = paired(F, input, target)

@@ -172,7 +172,7 @@ def addr(F, input, vec1, vec2, *, beta=1, alpha=1):
     dtype = plugrad.promote_types(plugrad.promote_types(vec1.dtype, vec2.dtype), input.dtype)
     for factor, name in ((beta, "beta"), (alpha, "alpha")):
         factor = number(factor)
-        if isinstance(factor, float) and not (dtype.is_floating_point or dtype.is_complex):
+        if isinstance(factor, (float, complex)) and not (dtype.is_floating_point or dtype.is_complex):
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
         if isinstance(factor, bool) and dtype is not plugrad.bool:
             raise RuntimeError(f"Boolean {name} only supported for Boolean results; write {int(factor)}")

@@ -24,7 +24,7 @@ _ONE = 1  # an alpha that is this very int scales nothing; True and 1.0 have to 
 def _check_alpha(array, alpha):
     kind = getattr(getattr(array, "dtype", None), "kind", "c")
     alpha = number(alpha)
-    if (kind in INTEGER or kind == "b") and isinstance(alpha, float):
+    if (kind in INTEGER or kind == "b") and isinstance(alpha, (float, complex)):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind != "c" and isinstance(alpha, complex):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
@@ -32,7 +32,9 @@ def _check_alpha(array, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind == "b":
         return bool(alpha)
-    return alpha if kind == "c" else fitted(array.dtype, alpha)
+    if kind == "c":  # of Python's ints NumPy multiplies as int64
+        return float(alpha) if hasattr(array, "dtype") and isinstance(alpha, int) else alpha
+    return fitted(array.dtype, alpha)
 
 
 def _scaled(xp, input, other, alpha):

@@ -195,7 +195,7 @@ def bincount_in_c(call, xp, input, weights=None, minlength=0):
     return counts if call(input, counts) is None else NotImplemented
 
 
-@op(vjp=None, kinds={"bins": "int"})
+@op(vjp=None, kinds={"bins": "int", "min": "real", "max": "real"})
 def histc(xp, input, bins=100, min=0, max=0):
     """How many elements fall into each of `bins` equal parts of [min, max].
 

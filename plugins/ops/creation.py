@@ -184,8 +184,8 @@ def ramp(xp, start, step, count, dtype):
     return (start + step * xp.arange(count, dtype="complex128" if dtype.kind == "c" else "float64")).astype(dtype)
 
 
-@factory(kinds={"start": "number?", "end": "number?", "step": "number"})
-def arange(xp, start=None, end=None, step=1, *, dtype=None):
+@factory(kinds={"start": "real...", "end": "real...", "step": "real"})
+def arange(xp, start=..., end=..., step=1, *, dtype=None):
     """Numbers from `start` (0) up to, not including, `end`, `step` apart.
 
     Called with one number, that is `end`. All ints give int64, else the default float dtype. Raises `RuntimeError`
@@ -195,8 +195,8 @@ def arange(xp, start=None, end=None, step=1, *, dtype=None):
     >>> torch.arange(1, 2.5, 0.5)
     tensor([1.0000, 1.5000, 2.0000])
     """
-    if end is None:
-        if start is None:
+    if end is ...:
+        if start is ...:
             raise TypeError('arange() missing 1 required positional arguments: "end"')
         start, end = 0, start
     whole = start.__class__ is end.__class__ is step.__class__ is int
@@ -204,7 +204,7 @@ def arange(xp, start=None, end=None, step=1, *, dtype=None):
         return xp.arange(start, end, step, "int64")
     if dtype is None and all([isinstance(v, int) for v in (start, end, step)]) and start <= end < _LONG and step > 0:
         return xp.arange(start, end, step, "int64")
-    start, end, step = (number("arange", v) for v in (0 if start is None else start, end, step))
+    start, end, step = (number("arange", v) for v in (0 if start is ... else start, end, step))
     if dtype is None:
         dtype = dtype_for(start, end, step) if not isinstance(start + end + step, int) else "int64"
     dtype = xp.dtype(dtype)
@@ -244,7 +244,7 @@ def progression(start, end, step, integral, inclusive=False):
     return start, step, (math.floor(count) + 1 if inclusive else math.ceil(count))
 
 
-@factory(at=("range",), promote="float", kinds={"start": "number", "end": "number", "step": "number"})
+@factory(at=("range",), promote="float", kinds={"start": "real", "end": "real", "step": "real"})
 def closed_range(xp, start, end, step=1, *, dtype):
     """Numbers from `start` to `end`, both included; `arange` is preferred.
 

@@ -442,6 +442,17 @@ def _steps(F, y, x, dx, dim, name):
     return _part(x, dim, 1, None) - _part(x, dim, 0, _last(x, dim))
 
 
+def _distance(x, dx, name):
+    """Return the distance between points, 1 unless it is given."""
+    if dx is ...:
+        return 1
+    if x is not None:
+        raise TypeError(f"{name}() takes either x or dx, not both")
+    if isinstance(dx, (bool, complex)):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number, not {dx}")
+    return dx
+
+
 def _areas(F, y, x, dx, dim, name):
     if x is not None and not isinstance(x, (int, float, complex)) and "bool" in str(x.dtype):
         raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
@@ -452,8 +463,8 @@ def _areas(F, y, x, dx, dim, name):
     return pairs * _steps(F, y, x, dx, dim, name) * 0.5
 
 
-@composite(at=("trapezoid", "trapz"))
-def trapezoid(F, y, x=None, *, dx=None, dim=-1):
+@composite(at=("trapezoid", "trapz"), kinds={"dx": "number..."})
+def trapezoid(F, y, x=None, *, dx=..., dim=-1):
     """Integral along `dim` by the trapezoidal rule.
 
     Args:
@@ -465,18 +476,17 @@ def trapezoid(F, y, x=None, *, dx=None, dim=-1):
     >>> torch.trapezoid(torch.tensor([1., 2., 4.]))
     tensor(4.5000)
     """
-    if x is not None and dx is not None:
-        raise TypeError("trapezoid() takes either x or dx, not both")
+    dx = _distance(x, dx, "trapezoid")
     if y.ndim and y.shape[dim] == 0:  # nothing depends on it
         return y.new_zeros([size for d, size in enumerate(y.shape) if d != axes(dim, y.ndim)])
     if x is None and "bool" not in str(y.dtype) and y.ndim:
         ends = F.select(y, dim, 0) + F.select(y, dim, -1)
-        return (F.sum(y, dim) - ends / 2) * (1 if dx is None else dx)
-    return F.sum(_areas(F, y, x, 1 if dx is None else dx, dim, "trapezoid"), dim)
+        return (F.sum(y, dim) - ends / 2) * dx
+    return F.sum(_areas(F, y, x, dx, dim, "trapezoid"), dim)
 
 
-@composite(at=("cumulative_trapezoid",))
-def cumulative_trapezoid(F, y, x=None, *, dx=None, dim=-1):
+@composite(at=("cumulative_trapezoid",), kinds={"dx": "number..."})
+def cumulative_trapezoid(F, y, x=None, *, dx=..., dim=-1):
     """Running integral along `dim` by the trapezoidal rule.
 
     Arguments as for `trapezoid`.
@@ -485,9 +495,8 @@ def cumulative_trapezoid(F, y, x=None, *, dx=None, dim=-1):
     >>> torch.cumulative_trapezoid(torch.tensor([1., 2., 4.]))
     tensor([1.5000, 4.5000])
     """
-    if x is not None and dx is not None:
-        raise TypeError("cumulative_trapezoid() takes either x or dx, not both")
-    return F.cumsum(_areas(F, y, x, 1 if dx is None else dx, dim, "cumulative_trapezoid"), dim)
+    dx = _distance(x, dx, "cumulative_trapezoid")
+    return F.cumsum(_areas(F, y, x, dx, dim, "cumulative_trapezoid"), dim)
 
 
 @trapezoid.samples

@@ -131,7 +131,7 @@ def cdist(F, x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if x1.dtype is not x2.dtype:
         raise RuntimeError(f"expected one dtype, but X1 is {x1.dtype} and X2 {x2.dtype}; convert one with .to()")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if compute_mode not in _CDIST_MODES:
         raise ValueError(

@@ -7,7 +7,7 @@ from functools import partial
 
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
-from ._checks import COMPLEX, check_probabilities, converted, element, fitted, refuse
+from ._checks import BOOL_OR_COMPLEX, COMPLEX, check_probabilities, converted, element, fitted, refuse
 from ._draws import (
     CAUCHY,
     EXPONENTIAL,
@@ -373,6 +373,13 @@ def filled_with_samples(make):
     yield make.on_copy(make(2, 3, requires_grad=False), 2.5)
 
 
+def _array_of_number(xp, value):
+    """Return a number as an array, which is converted to any dtype: integers wrap around, fractions are cut off."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError("int too big to convert: copy_(): argument 'src' has more than 64 bits; write a float")
+    return xp.asarray(value)
+
+
 @op(at=(), inplace=True, like="input", kinds={"src": "tensor|number", "non_blocking": "bool"}, eight_bits=True)
 def copy(xp, input, src, non_blocking=False):
     """The values of `src`, broadcast and cast to the shape and dtype of `input`.
@@ -383,12 +390,13 @@ def copy(xp, input, src, non_blocking=False):
             [1., 2.]])
     """
     out = xp.empty_like(input)
-    if getattr(src, "dtype", input.dtype).kind == "c" and input.dtype.kind != "c":
+    src = src if hasattr(src, "dtype") else _array_of_number(xp, src)
+    if src.dtype.kind == "c" and input.dtype.kind not in BOOL_OR_COMPLEX:
         src = src.real
     try:
-        if getattr(src, "ndim", 0) > input.ndim:  # NumPy drops leading ones
+        if src.ndim > input.ndim:  # NumPy drops leading ones
             raise ValueError
-        out[...] = converted(xp, src, out.dtype) if out.itemsize == 1 and hasattr(src, "dtype") else src
+        out[...] = converted(xp, src, out.dtype) if out.itemsize == 1 else src
     except ValueError:
         raise RuntimeError(
             f"The size of tensor a {list(input.shape)} must match the size of tensor b "
@@ -402,10 +410,10 @@ copy.gathers = {"src": "any"}
 
 @copy.writer
 def copy_write(xp, out, src, non_blocking=False):
-    if getattr(src, "ndim", 0) > out.ndim:
+    if not 0 <= getattr(src, "ndim", -1) <= out.ndim:  # a number is made an array first
         return NotImplemented
     try:
-        out[...] = converted(xp, src, out.dtype) if out.itemsize == 1 and hasattr(src, "dtype") else src
+        out[...] = converted(xp, src, out.dtype) if out.itemsize == 1 else src
     except ValueError:  # shapes that do not broadcast
         return NotImplemented
     return out

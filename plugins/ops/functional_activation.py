@@ -144,7 +144,7 @@ def hardswish(F, input, inplace=False):
     return (InPlace() if inplace else F).hardswish(input)
 
 
-@_activation()
+@_activation(kinds={"alpha": "real"})
 def elu(F, input, alpha=1.0, inplace=False):
     """Exponential linear unit (arXiv:1511.07289).
 
@@ -168,7 +168,7 @@ def selu(F, input, inplace=False):
     return (InPlace() if inplace else F).elu(input, SELU_ALPHA, SELU_SCALE)
 
 
-@_activation("celu")
+@_activation("celu", kinds={"alpha": "real"})
 def celu(F, input, alpha=1.0, inplace=False):
     """Continuously differentiable exponential linear unit (arXiv:1704.07483).
 

@@ -155,7 +155,7 @@ def polygamma(xp, n, input):
     if n == 0:
         return digamma.kernels["*"](xp, input)
     if n > 1:
-        scale = math.gamma(n + 1) * (1 if n % 2 else -1)
+        scale = (math.gamma(n + 1) if n < 171 else math.inf) * (1 if n % 2 else -1)
         return scale * zeta.kernels["*"](xp, float(n + 1), input)
     low = input < 0.5
     right = zeta.kernels["*"](xp, 2.0, xp.where(low, 1 - input, input))

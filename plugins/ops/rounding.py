@@ -105,7 +105,7 @@ def round(xp, input, *, decimals=0):
     if decimals == 0:
         return xp.rint(input) if input.dtype.kind == "f" else input.copy()
     refuse(INTEGER, "round_cpu", input)
-    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    scale = 10.0 ** abs(decimals) if abs(decimals) <= 308 else math.inf
     if decimals > 0:
         return xp.rint(input * scale) / scale
     return xp.rint(input / scale) * scale

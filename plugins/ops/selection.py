@@ -303,8 +303,8 @@ def where_samples(make):
     yield make.bool(3), make(3), 2.0
 
 
-@composite(at=("where",), kinds={"input": "tensor|number?", "other": "tensor|number?"})
-def where_or_nonzero(F, condition, input=None, other=None):
+@composite(at=("where",), kinds={"input": "tensor|number...", "other": "tensor|number..."})
+def where_or_nonzero(F, condition, input=..., other=...):
     """Elements of `input` where `condition` holds, of `other` elsewhere.
 
     Args:
@@ -319,9 +319,9 @@ def where_or_nonzero(F, condition, input=None, other=None):
     >>> torch.where(x > 0, x, 0), torch.where(x > 0)
     (tensor([0., 2.]), (tensor([1]),))
     """
-    if input is None and other is None:
+    if input is other is ...:
         return F.nonzero(condition, as_tuple=True)
-    if input is None or other is None:
+    if input is ... or other is ...:
         raise TypeError(
             "where() takes a condition alone, or a condition and both alternatives: where(condition, input, other)"
         )

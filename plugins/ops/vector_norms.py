@@ -67,7 +67,7 @@ def _check_dtypes(name, dtype, asked) -> None:
 
 
 @reduction(
-    at=("linalg.vector_norm",), kinds={"ord": "number"}, autocast={"cuda": "set_dtype"},
+    at=("linalg.vector_norm",), kinds={"ord": "real"}, autocast={"cuda": "set_dtype"},
     meet=functools.partial(_check_dtypes, "linalg.vector_norm"),
 )
 def linalg_vector_norm(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None):
@@ -323,7 +323,7 @@ def dist_samples(make):
     yield make(3, 4), make(3, 4), 3
 
 
-@composite(inplace=True, kinds={"p": "number"}, autocast={"cuda": "float32"})
+@composite(inplace=True, kinds={"p": "real", "maxnorm": "real"}, autocast={"cuda": "float32"})
 def renorm(F, input, p, dim, maxnorm):
     """Scale down the slices along `dim` whose norm of order `p` exceeds `maxnorm`.
 
@@ -332,7 +332,7 @@ def renorm(F, input, p, dim, maxnorm):
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
     """
-    if p <= 0:
+    if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 
+import numpy
+
 from plugrad.arguments.conventions import NAMES, declaration
 from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
@@ -66,8 +68,8 @@ def wrong(op, values, error=None):
             continue
         if not wanted.fits(value):
             return TypeError(_said(_place(op, position, name), wanted, value))
-        if "Number" in wanted.words and wanted.plain and _imaginary(value) and _stays_real(op, values):
-            said = f"{_place(op, position, name)} is complex, and the tensors are real"
+        if _wants_real(op, wanted, values) and _imaginary(value):
+            said = f"{_place(op, position, name)} is complex, and a real number is meant"
             return RuntimeError(f"value cannot be converted to type double without overflow: {said}")
         if isinstance(value, int) and not -_LIMIT <= value < 2 * _LIMIT and "Number" in wanted.words:
             return OverflowError(f"int too big to convert: {_place(op, position, name)}; write a float")
@@ -82,16 +84,25 @@ def wrong(op, values, error=None):
 
 
 def right(op, values) -> tuple:
-    """Return arguments, with floats in the place of ints of more than 64 bits that stand for floats.
+    """Return arguments, with Python's numbers in the place of tensors and of NumPy's that stand for some.
 
-    Raises PyTorch's error for the first argument that is of a wrong kind.
+    Ints of more than 64 bits become floats where such are meant. Raises PyTorch's error for the first argument that is
+    of a wrong kind.
     """
     error = wrong(op, values)
     if error is not None:
         raise error
-    far = [op.index[name] for name, kind in op.known_kinds.items() if kind.words == "float"]
-    far = [position for position in far if overflows(values[position])]
-    return tuple([float(value) if i in far else value for i, value in enumerate(values)]) if far else tuple(values)
+    right = list(values)
+    for name, wanted in op.known_kinds.items():
+        position = op.index[name]
+        value = right[position]
+        if wanted.plain and is_tensor(value) or isinstance(value, numpy.generic):
+            right[position] = value = value.item()
+        if isinstance(value, complex) and wanted.real:
+            right[position] = value.real
+        elif wanted.words == "float" and overflows(value):
+            right[position] = float(value)
+    return tuple(right)
 
 
 def _imaginary(value) -> bool:
@@ -100,10 +111,13 @@ def _imaginary(value) -> bool:
     return isinstance(value, complex) and value.imag != 0
 
 
-def _stays_real(op, values) -> bool:
-    """Whether a result is real by the tensors among the arguments; an op with a `dtype` knows what it can hold."""
-    if "dtype" in op.parameters:
-        return False
+def _wants_real(op, wanted, values) -> bool:
+    """Whether a number must be real: by its kind, or as the result is, by the tensors among the arguments.
+
+    An op with a `dtype` knows what it can hold.
+    """
+    if "Number" not in wanted.words or not wanted.plain or wanted.real or "dtype" in op.parameters:
+        return wanted.real
     tensors = list(filter(is_tensor, values))
     return bool(tensors) and not any(one.dtype.is_complex and (one.ndim or one is tensors[0]) for one in tensors)
 

@@ -22,9 +22,8 @@ _NAMED = {
     "float": """
         atol d delta dropout_p eps label_smoothing margin max_norm momentum nan neginf norm_type p posinf rcond rtol
         scale""",
-    "number": """
-        alpha base beta correction dx fill_value lambd lower max max_val maxnorm min min_val negative_slope ord std
-        threshold value""",
+    "number": "alpha base beta fill_value ord value",
+    "real": "correction dx lambd lower max max_val maxnorm min min_val negative_slope std threshold",
     "str": """
         approximate driver equation indexing interpolation norm pad_mode reduce rounding_mode side UPLO""",
     "dtype": "dtype",

@@ -20,12 +20,14 @@ class Kind:
         types: the exact types that pass without a look.
         fits: function of a value, whether it may be passed.
         plain: whether a tensor is only taken in the place of a number.
+        real: whether a number may have no imaginary part.
     """
 
-    __slots__ = ("words", "example", "types", "fits", "plain")
+    __slots__ = ("words", "example", "types", "fits", "plain", "real")
 
-    def __init__(self, words, example, types, fits, plain=True):
+    def __init__(self, words, example, types, fits, plain=True, real=False):
         self.words, self.example, self.types, self.fits, self.plain = words, example, frozenset(types), fits, plain
+        self.real = real
 
 
 def is_tensor(value) -> bool:
@@ -109,6 +111,7 @@ def alternatives():
         "tensors": Kind("tuple of Tensors", "(x, y)", _SIZES, is_tensors, False),
         "indices": Kind("tuple of Tensors", "(i, j)", (), is_tensors),  # whose items are always looked at
         "number": Kind("Number", "1.0", (int, float, bool), is_number),  # complex ones get a look
+        "real": Kind("Number", "1.0", (int, float, bool), is_number, real=True),
         "float": Kind("float", "1.0", (int, float, bool), is_float),
         "floats": Kind("tuple of floats", "(0.0, 1.0)", _SIZES, is_floats),
         "int": Kind("int", "1", (int,), is_int),
@@ -144,7 +147,7 @@ def kind(declaration: str) -> Kind:
     return Kind(
         words, parts[0].example, types,
         lambda value: any([value is one for one in absent]) or any([test(value) for test in tests]),
-        all([part.plain for part in parts]),
+        all([part.plain for part in parts]), any([part.real for part in parts]),
     )  # fmt: skip
 
 

@@ -114,6 +114,17 @@ x.softmax(1, axis=0) | x.squeeze(0, axis=1) | x.size(False) | x.size(True) | T.p
 x.to_dense(masked_grad=i) | x.to_dense(masked_grad='a') | T.trace(T.tensor(True)) | T.trace(T.tensor(1.0))
 T.testing.make_tensor((2,), dtype=T.float32, device='cpu', requires_grad=(1,))
 F.batch_norm(x, x[0].clone().requires_grad_(), T.ones(3), training=True)
+x.add_(x, alpha=True) | x.sub_(x, alpha=False) | T.add(i, i, alpha=1 + 0j) | T.add(x, 1, alpha=1 + 0j)
+T.addr(i, i[:, 0], i[0], alpha=1 + 0j) | T.arange(0, None) | T.arange(None, 5) | T.arange(1j) | T.arange(0, 3, 1j)
+T.range(0, 1j) | T.where(x > 0, None, None) | T.where(x > 0, None) | T.trapezoid(x, dx=None) | T.trapezoid(x, dx=True)
+T.cumulative_trapezoid(x, dx=False) | T.cumulative_trapezoid(x, dx=None) | T.mvlgamma(x, True)
+T.mvlgamma(x, T.tensor([2])) | T.isclose(x, x, rtol=float('nan')) | T.allclose(x, x, atol=float('nan'))
+F.smooth_l1_loss(x, x, beta=float('nan')) | T.cdist(x, x, float('nan')) | T.cdist(x, x, T.tensor([2.0]))
+T.renorm(x, float('nan'), 0, 1) | T.renorm(x, 1j, 0, 1) | T.renorm(x, 2, 0, 1j) | T.renorm(x.to(T.complex64), 2, 0, 1j)
+T.linalg.vector_norm(x, 1j) | T.norm(x, 1j) | T.histc(x, 3, 1j, 2) | x.std(correction=1j)
+T.full((2,), T.tensor(2, device='meta')) | T.arange(T.tensor(2, device='meta')) | F.elu(x, T.tensor(2., device='meta'))
+x.copy_(10**30) | i.copy_(1 << 64) | x.__contains__(np.bool_(True)) | x.__contains__(Exception)
+T.isin(x.bool(), np.int64(1))
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
@@ -179,6 +190,15 @@ T.add(np.float64(2), x) | T.prelu(x, T.tensor([float('nan')])) | T.diagonal_scat
 T.nn.L1Loss(size_average=0)(x, 2 * x) | x.to(T.complex64).type() | T.lu_unpack(T.ones(2, 1, 1), T.ones(1).int())[0]
 T.triangular_solve(T.ones(2, 3, 2), T.eye(3))[1] | T.nn.LayerNorm(3, elementwise_affine=None)(x)
 F.dropout(x, True) | x.norm(True) | x.to(None) | f'{T.tensor(1.5)}' | T.full((2,), True)
+F.hardshrink(x, T.tensor(2, dtype=T.uint8)) | F.softshrink(x, T.tensor(True)) | T.add(x, x, alpha=T.tensor(2))
+F.huber_loss(x, 3 * x, delta=T.tensor(1, dtype=T.uint8)) | T.mvlgamma(3 * x, T.tensor(2, dtype=T.uint8))
+F.smooth_l1_loss(x, 4 * x, beta=T.tensor(2, dtype=T.uint8)) | T.trapezoid(x, dx=T.tensor(1.5, dtype=T.float64))
+T.addcmul(x + 0j, x, x, value=T.tensor(1.5, dtype=T.float64)) | T.addcdiv(x + 0j, x, x, value=T.tensor(2))
+T.isin(x, np.float32(1)) | T.isin(np.int64(2), i) | np.float32(1) in x | np.int64(2) in i | T.arange(3 + 0j)
+x.copy_(1e300) | x.copy_(2 + 1j) | i.copy_(1.7) | i.copy_(-1.7) | i.to(T.int8).copy_(300) | i.to(T.uint8).copy_(-1)
+i.to(T.int8).copy_(float('nan')) | i.bool().copy_(1j) | x.bfloat16().copy_(1 << 63) | i.copy_(1 << 63)
+x.long().copy_(np.float64(2.5)) | F.elu(-x, 1 + 0j) | x.std(correction=1 + 0j)
+T.polygamma(300, 0.5 * x) | T.add(x + 0j, 2, alpha=1 << 62)
 """
 
 
