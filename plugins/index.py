@@ -16,7 +16,7 @@ BRINGS = {
         "cross_entropy cross_entropy_grad cross_entropy_labels cross_entropy_mass nll nll_grad nll_loss",
         "nn.CrossEntropyLoss nn.NLLLoss nn.NLLLoss2d nn.functional.cross_entropy nn.functional.nll_loss",
     ),
-    "plugrad.plugins.losses.ctc": ("ctc ctc_grad ctc_loss", "ctc_loss nn.CTCLoss nn.functional.ctc_loss"),
+    "plugrad.plugins.losses.ctc": ("ctc ctc_grad ctc_loss", "nn.CTCLoss nn.functional.ctc_loss"),
     "plugrad.plugins.losses.linear_cross_entropy": (
         "linear_cross_entropy",
         "nn.LinearCrossEntropyLoss nn.functional.linear_cross_entropy",
@@ -24,11 +24,11 @@ BRINGS = {
     "plugrad.plugins.losses.ranking": (
         "cosine_embedding_loss hinge_embedding_loss label_counts margin_ranking_loss multi_margin_loss "
         "multilabel_margin_loss triplet_margin_loss triplet_margin_with_distance_loss",
-        "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss nn.CosineEmbeddingLoss nn.HingeEmbeddingLoss "
-        "nn.MarginRankingLoss nn.MultiLabelMarginLoss nn.MultiMarginLoss nn.TripletMarginLoss "
-        "nn.TripletMarginWithDistanceLoss nn.functional.cosine_embedding_loss nn.functional.hinge_embedding_loss "
-        "nn.functional.margin_ranking_loss nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss "
-        "nn.functional.triplet_margin_loss nn.functional.triplet_margin_with_distance_loss triplet_margin_loss",
+        "nn.CosineEmbeddingLoss nn.HingeEmbeddingLoss nn.MarginRankingLoss nn.MultiLabelMarginLoss nn.MultiMarginLoss "
+        "nn.TripletMarginLoss nn.TripletMarginWithDistanceLoss nn.functional.cosine_embedding_loss "
+        "nn.functional.hinge_embedding_loss nn.functional.margin_ranking_loss nn.functional.multi_margin_loss "
+        "nn.functional.multilabel_margin_loss nn.functional.triplet_margin_loss "
+        "nn.functional.triplet_margin_with_distance_loss",
     ),
     "plugrad.plugins.losses.regression": (
         "gaussian_nll_loss huber huber_loss kl_div l1 l1_loss mse mse_loss poisson_nll_loss smooth_l1_loss",

@@ -177,7 +177,7 @@ def _check(log_probs, targets, blank) -> None:
 
 
 @loss(module="CTCLoss", forward=("log_probs", "targets", "input_lengths", "target_lengths"))
-@composite(at=("nn.functional.ctc_loss", "ctc_loss"), autocast={"cpu": "float32"})
+@composite(at=("nn.functional.ctc_loss",), autocast={"cpu": "float32"})
 def ctc_loss(F, log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Negative log likelihood of label sequences, summed over all alignments.
 

@@ -8,7 +8,7 @@ from ._reduce import check_reduction, reduce_values, refuse_derived
 
 
 @loss(module="MarginRankingLoss", forward=("input1", "input2", "target"))
-@composite(at=("nn.functional.margin_ranking_loss", "margin_ranking_loss"), autocast="float32")
+@composite(at=("nn.functional.margin_ranking_loss",), autocast="float32")
 def margin_ranking_loss(F, input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """`max(0, -target * (input1 - input2) + margin)`.
 
@@ -40,7 +40,7 @@ def margin_ranking_loss_samples(make):
 
 
 @loss(module="HingeEmbeddingLoss")
-@composite(at=("nn.functional.hinge_embedding_loss", "hinge_embedding_loss"), autocast="float32")
+@composite(at=("nn.functional.hinge_embedding_loss",), autocast="float32")
 def hinge_embedding_loss(F, input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """`input` where the target is 1, `max(0, margin - input)` where it is -1.
 
@@ -69,7 +69,7 @@ def hinge_embedding_loss_samples(make):
 
 
 @loss(module="CosineEmbeddingLoss", forward=("input1", "input2", "target"))
-@composite(at=("nn.functional.cosine_embedding_loss", "cosine_embedding_loss"), autocast="float32")
+@composite(at=("nn.functional.cosine_embedding_loss",), autocast="float32")
 def cosine_embedding_loss(F, input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """One less the cosine of vectors that belong together; else the cosine.
 
@@ -132,7 +132,7 @@ def _triplet(F, distance, anchor, positive, negative, margin, swap, reduction):
 
 
 @loss(module="TripletMarginLoss", forward=("anchor", "positive", "negative"))
-@composite(at=("nn.functional.triplet_margin_loss", "triplet_margin_loss"), autocast="float32")
+@composite(at=("nn.functional.triplet_margin_loss",), autocast="float32")
 def triplet_margin_loss(
     F, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None,
     reduction="mean",

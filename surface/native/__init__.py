@@ -24,6 +24,16 @@ from plugrad.native.aten import (  # noqa: F401 -- torch.ops.aten asks for inner
     _unsafe_masked_index_put_accumulate,
     inner_op,
 )
+from plugrad.native.losses import (
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    ctc_loss,
+    hinge_embedding_loss,
+    kl_div,
+    margin_ranking_loss,
+    poisson_nll_loss,
+    triplet_margin_loss,
+)
 from plugrad.native.lowrank import lobpcg, pca_lowrank, svd_lowrank
 from plugrad.nn import functional as F
 from plugrad.random import thread_safe_generator
@@ -32,28 +42,28 @@ from plugrad.storage import UntypedStorage as StorageBase
 __all__ = [
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "Event", "FatalError", "GradScaler", "StorageBase",
     "Stream", "_chunk_cat", "_log_softmax_backward_data", "_native_batch_norm_legit", "_segment_reduce",
-    "_softmax_backward_data", "_unsafe_masked_index", "_unsafe_masked_index_put_accumulate",
-    "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits", "compiled_with_cxx11_abi", "conv_tbc",
-    "dropout_", "embedding_renorm_", "feature_alpha_dropout_", "feature_dropout_", "frobenius_norm", "from_file",
-    "get_deterministic_debug_mode", "get_device_module", "get_num_interop_threads", "gru", "gru_cell", "has_lapack",
-    "has_mkl", "has_openmp", "has_spectral", "instance_norm", "is_deterministic_algorithms_warn_only_enabled",
-    "is_distributed", "is_vulkan_available", "kl_div", "legacy_contiguous_format", "lobpcg", "lstm", "lstm_cell",
-    "nuclear_norm", "pca_lowrank", "poisson_nll_loss", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell",
-    "segment_reduce", "set_anomaly_enabled", "set_deterministic_debug_mode", "set_flush_denormal",
-    "set_num_interop_threads", "slice_copy", "svd_lowrank", "thread_safe_generator", "to_dlpack",
+    "_softmax_backward_data", "_unsafe_masked_index", "_unsafe_masked_index_put_accumulate", "alpha_dropout_",
+    "batch_norm", "binary_cross_entropy_with_logits", "compiled_with_cxx11_abi", "conv_tbc", "cosine_embedding_loss",
+    "ctc_loss", "dropout_", "embedding_renorm_", "feature_alpha_dropout_", "feature_dropout_", "frobenius_norm",
+    "from_file", "get_deterministic_debug_mode", "get_device_module", "get_num_interop_threads", "gru", "gru_cell",
+    "has_lapack", "has_mkl", "has_openmp", "has_spectral", "hinge_embedding_loss", "instance_norm",
+    "is_deterministic_algorithms_warn_only_enabled", "is_distributed", "is_vulkan_available", "kl_div",
+    "legacy_contiguous_format", "lobpcg", "lstm", "lstm_cell", "margin_ranking_loss", "nuclear_norm", "pca_lowrank",
+    "poisson_nll_loss", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "segment_reduce",
+    "set_anomaly_enabled", "set_deterministic_debug_mode", "set_flush_denormal", "set_num_interop_threads",
+    "slice_copy", "svd_lowrank", "thread_safe_generator", "to_dlpack", "triplet_margin_loss",
 ]  # fmt: skip
 
 has_lapack = has_spectral = True
 has_mkl = has_openmp = False
 legacy_contiguous_format = contiguous_format
-_REDUCTIONS = ("none", "mean", "sum")
 
 
 class FatalError(Exception):
     """What PyTorch raises for errors that no program should go on after; never raised here."""
 
 
-# ---------------------------------------------------------------------------------------------------- norms and losses
+# ---------------------------------------------------------------------------------------------------- norms
 
 
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=False):
@@ -66,23 +76,6 @@ def instance_norm(
 ):  # fmt: skip
     """Normalize each channel of each item; see `torch.nn.functional.instance_norm`."""
     return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
-
-
-def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
-    """Binary cross entropy of logits; reduction 0, 1, 2 is none, mean, sum."""
-    return F.binary_cross_entropy_with_logits(
-        input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight
-    )
-
-
-def kl_div(input, target, reduction=1, *, log_target=False):
-    """Kullback-Leibler divergence; reduction 0, 1, 2 is none, mean, sum."""
-    return F.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
-
-
-def poisson_nll_loss(input, target, log_input, full, eps, reduction):
-    """Loss of counts; reduction 0, 1, 2 is none, mean, sum."""
-    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
 
 
 def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):

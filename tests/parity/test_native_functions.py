@@ -24,6 +24,11 @@ def plain(value):
     return [plain(one) for one in value] if isinstance(value, (tuple, list)) else value
 
 
+def of_ctc(T):
+    """Return what a loss of sequences takes."""
+    return T.tensor(WIDE).log_softmax(2), T.tensor([[1, 2], [3, 1], [2, 2]]), T.tensor([6, 5, 6]), T.tensor([2, 2, 1])
+
+
 def agree(use):
     results = []
     for library in (torch, plugrad):
@@ -147,6 +152,16 @@ def layer(T, name, gates, biases=True):
         lambda T: [T.binary_cross_entropy_with_logits(T.tensor(X), T.tensor(Y), None, None, r) for r in range(3)],
         lambda T: [T.kl_div(T.tensor(X), T.tensor(Y), r) for r in range(3)],
         lambda T: T.poisson_nll_loss(T.tensor(X), T.tensor(Y), True, True, 1e-8, 1),
+        lambda T: [T.kl_div(T.tensor(X), T.tensor(Y)), T.binary_cross_entropy_with_logits(T.tensor(X), T.tensor(Y))],
+        lambda T: [T.hinge_embedding_loss(T.tensor(X), T.tensor(Y).sign(), 1.0, r) for r in (0, 1, 2, 7)],
+        lambda T: T.hinge_embedding_loss(T.tensor(X), T.tensor(Y).sign()),
+        lambda T: T.hinge_embedding_loss(T.tensor(X), T.tensor(Y).sign(), reduction="mean"),
+        lambda T: [T.margin_ranking_loss(T.tensor(X), T.tensor(Y), T.tensor(Z), 0.5, r) for r in (0, 1, 2)],
+        lambda T: [T.cosine_embedding_loss(T.tensor(X), T.tensor(Y), T.ones(2), 0.5, r) for r in (0, 1, 2)],
+        lambda T: [T.triplet_margin_loss(*map(T.tensor, (X, Y, Z)), reduction=r, swap=True) for r in (0, 1, 2)],
+        lambda T: T.triplet_margin_loss(*map(T.tensor, (X, Y, Z)), reduction=True),
+        lambda T: [T.ctc_loss(*of_ctc(T), 0, r) for r in (0, 1, 2)] + [T.ctc_loss(*of_ctc(T))],
+        lambda T: T.ctc_loss(*of_ctc(T), 0, "mean"),
         lambda T: [T.nuclear_norm(T.tensor(X)), T.frobenius_norm(T.tensor(X), 1)],
         lambda T: T.frobenius_norm(T.tensor(X), [0, 1]),
         lambda T: T.conv_tbc(T.tensor(WIDE), T.tensor(WIDE[:3, :1].repeat(4, 1)), T.tensor(WIDE[0, 0]), 1),
