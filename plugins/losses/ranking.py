@@ -251,7 +251,8 @@ def multi_margin_loss(
     labels = F.reshape(target, (count, 1))
     if count and not labels.is_meta and bool(F.any((labels < 0) | (labels >= classes))):
         raise RuntimeError("target out of range")
-    terms = F.clamp_min(margin - F.gather(rows, 1, labels) + rows, 0)
+    gaps = margin - F.gather(rows, 1, labels) + rows
+    terms = F.where(gaps > 0, gaps, 0)
     if p == 2:
         terms = terms * terms
     if weight is not None:
@@ -331,7 +332,8 @@ def multilabel_margin_loss(F, input, target, size_average=None, reduce=None, red
             f"argument #2 'target' is out of range: classes are 0 to {rows.shape[1] - 1}, and -1 ends them"
         )
     counts = F.label_counts(F.reshape(target, rows.shape), input.dtype)
-    gaps = F.clamp_min(1 - F.unsqueeze(rows, 2) + F.unsqueeze(rows, 1), 0)
+    gaps = 1 - F.unsqueeze(rows, 2) + F.unsqueeze(rows, 1)
+    gaps = F.where(gaps > 0, gaps, 0)
     pairs = F.unsqueeze(counts, 2) * F.unsqueeze((counts == 0).to(input.dtype), 1)
     values = F.sum(gaps * pairs, (1, 2)) / rows.shape[1]
     return reduce_values(F, values if input.ndim > 1 else F.reshape(values, ()), reduction)
