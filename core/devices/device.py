@@ -39,7 +39,7 @@ class device(Region):
             return known
         if isinstance(type, device):
             return type if index is None else cls(type.type, index)
-        if isinstance(type, int) and not isinstance(type, bool):
+        if isinstance(type, (int, numpy.integer)) and not isinstance(type, bool):
             if not -(1 << 63) <= type < 1 << 63:
                 raise ValueError(f"Overflow when unpacking long long: a device has the number {type}")
             type, index = backends_room().accelerator(), type

@@ -103,13 +103,12 @@ class _Convolution(_ConvNd):
         """The padding as nn.functional.pad takes it: both sides of the last dimension first."""
         if self.padding == "valid":
             return [0] * (2 * self.n)
+        if self.padding != "same":
+            return [size for size in reversed(self.padding) for _ in range(2)]
         sides = []
-        for i in reversed(range(self.n)):
-            if self.padding == "same":
-                total = self.dilation[i] * (self.kernel_size[i] - 1)
-                sides += [total // 2, total - total // 2]
-            else:
-                sides += [self.padding[i]] * 2
+        for dilation, size in zip(reversed(self.dilation), reversed(self.kernel_size)):
+            total = dilation * (size - 1)
+            sides += [total // 2, total - total // 2]
         return sides
 
     def forward(self, input):

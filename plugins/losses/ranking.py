@@ -132,7 +132,7 @@ def _triplet(F, distance, anchor, positive, negative, margin, swap, reduction):
 
 
 @loss(module="TripletMarginLoss", forward=("anchor", "positive", "negative"))
-@composite(at=("nn.functional.triplet_margin_loss",), autocast="float32")
+@composite(at=("nn.functional.triplet_margin_loss",), kinds={"p": "float"}, autocast="float32")
 def triplet_margin_loss(
     F, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None,
     reduction="mean",
@@ -251,8 +251,7 @@ def multi_margin_loss(
     labels = F.reshape(target, (count, 1))
     if count and not labels.is_meta and bool(F.any((labels < 0) | (labels >= classes))):
         raise RuntimeError("target out of range")
-    gaps = margin - F.gather(rows, 1, labels) + rows
-    terms = F.where(gaps > 0, gaps, 0)
+    terms = F.relu(margin - F.gather(rows, 1, labels) + rows)  # flat where a margin is met
     if p == 2:
         terms = terms * terms
     if weight is not None:
@@ -332,8 +331,7 @@ def multilabel_margin_loss(F, input, target, size_average=None, reduce=None, red
             f"argument #2 'target' is out of range: classes are 0 to {rows.shape[1] - 1}, and -1 ends them"
         )
     counts = F.label_counts(F.reshape(target, rows.shape), input.dtype)
-    gaps = 1 - F.unsqueeze(rows, 2) + F.unsqueeze(rows, 1)
-    gaps = F.where(gaps > 0, gaps, 0)
+    gaps = F.relu(1 - F.unsqueeze(rows, 2) + F.unsqueeze(rows, 1))  # flat where a margin is met
     pairs = F.unsqueeze(counts, 2) * F.unsqueeze((counts == 0).to(input.dtype), 1)
     values = F.sum(gaps * pairs, (1, 2)) / rows.shape[1]
     return reduce_values(F, values if input.ndim > 1 else F.reshape(values, ()), reduction)

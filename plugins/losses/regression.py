@@ -263,7 +263,7 @@ smooth_l1_loss.samples(pair_samples)
 
 
 @loss(module="PoissonNLLLoss")
-@composite(at=("nn.functional.poisson_nll_loss",), autocast="float32")
+@composite(at=("nn.functional.poisson_nll_loss",), kinds={"target": "tensor"}, autocast="float32")
 def poisson_nll_loss(
     F, input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean",
 ):  # fmt: skip

@@ -8,6 +8,28 @@ from plugrad.extend import is_channels_last
 
 from ._checks import ints
 
+_SEEN: dict = {}  # by their ids, tuples of ints: layers hand over the same ones at each call
+
+
+def key(value):
+    """Return numbers as what can be a key of a cache; 1, 1.0 and True, which are equal, must not share one.
+
+    Raises TypeError for a sequence of other things than ints and None.
+    """
+    if type(value) is int or _SEEN.get(id(value)) is value:
+        return value
+    if not isinstance(value, (tuple, list)):
+        return value.item() if hasattr(value, "item") else value  # NumPy's numbers are compared otherwise
+    try:
+        if value and type(value[0]) is bool:
+            raise TypeError
+        numbers = tuple([item if item is None else index(item) for item in value])
+    except TypeError:
+        raise TypeError(f"expected a sequence of ints, but found {list(value)}") from None
+    if type(value) is tuple and len(_SEEN) < 1024 and {int}.issuperset(map(type, value)):
+        _SEEN[id(value)] = value
+    return numbers
+
 
 def per_axis(value, n, name, function):
     """Spell `value` (a number, or a sequence of 1 or n numbers) out as a tuple of n ints."""

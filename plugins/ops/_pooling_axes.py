@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from operator import index
 
-from ._geometry import per_axis
+from ._geometry import key, per_axis
 
 
 class Axis:
@@ -48,19 +48,10 @@ class Axis:
         return self
 
 
-def _spell(value):
-    """Return arguments as what can be a key, which 1 and 1.0 and True must not share."""
-    if not isinstance(value, (tuple, list)):
-        return value.item() if hasattr(value, "item") else value  # NumPy's numbers are compared otherwise
-    if value and type(value[0]) is bool or any([type(item) is float for item in value]):
-        raise TypeError(f"expected a sequence of ints, but found {list(value)}")
-    return tuple(value)
-
-
 def sliding_axes(function, n, shape, kernel, stride, padding, dilation, ceil_mode):
     """The axes of a pooling with a sliding window, from the arguments as the user gave them."""
     return _sliding_axes(
-        function, n, tuple(shape), _spell(kernel), _spell(stride), _spell(padding), _spell(dilation), bool(ceil_mode)
+        function, n, tuple(shape), key(kernel), key(stride), key(padding), key(dilation), bool(ceil_mode)
     )
 
 
@@ -115,7 +106,7 @@ def check_input(function, n, shape):
 
 def adaptive_axes(function, n, shape, output_size):
     """The axes of an adaptive pooling; an entry None of `output_size` keeps the size of its axis."""
-    return _adaptive_axes(function, n, tuple(shape), _spell(output_size))
+    return _adaptive_axes(function, n, tuple(shape), key(output_size))
 
 
 @lru_cache(maxsize=4096)

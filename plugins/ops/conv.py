@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from plugrad.extend import Op, collect, composite, hookimpl
 
-from ._geometry import per_axis
+from ._geometry import key, per_axis
 from .convolution_kernels import geometry_of
 
 
@@ -92,10 +92,6 @@ def _shape(part):
     return None if part is None else tuple(part.shape)
 
 
-def _hashable(value):
-    return tuple(value) if isinstance(value, list) else value
-
-
 @lru_cache(maxsize=4096)
 def _resolve(n, input, weight, bias, stride, padding, dilation, groups):
     """Check the arguments of a convolution, of tensors their shapes; give geometry and extra padding."""
@@ -129,7 +125,7 @@ def _conv(F, n, input, weight, bias, stride, padding, dilation, groups):
     """The common part of conv1d, conv2d and conv3d."""
     geometry, extra = _resolve(
         n, _shape(input), _shape(weight), _shape(bias),
-        _hashable(stride), _hashable(padding), _hashable(dilation), groups,
+        key(stride), key(padding), key(dilation), groups,
     )  # fmt: skip
     if extra:
         input = F.constant_pad_nd(input, extra)
@@ -257,7 +253,7 @@ def _conv_transpose(F, n, input, weight, bias, stride, padding, output_padding, 
     """The common part of the transposed convolutions."""
     geometry = _resolve_transposed(
         n, _shape(input), _shape(weight), _shape(bias),
-        _hashable(stride), _hashable(padding), _hashable(output_padding), groups, _hashable(dilation),
+        key(stride), key(padding), key(output_padding), groups, key(dilation),
     )  # fmt: skip
     if input.ndim == n + 2:
         return F.convolve(input, weight, bias, geometry)

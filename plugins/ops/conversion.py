@@ -83,7 +83,9 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     >>> torch.ones(2).to(torch.int64)
     tensor([1, 1])
     """
-    args = args if isinstance(args, (tuple, list)) else (args,)
+    if isinstance(args, list) or isinstance(args, tuple) and len(args) == 1 and not hasattr(args[0], "__index__"):
+        _check((args,), False)  # given as a sequence
+    args = args if isinstance(args, tuple) else (args,)
     if len(args) == 1 and args[0] is input.dtype and dtype is None and device is None and memory_format is None:
         return F.clone(input) if copy else input
     if args:

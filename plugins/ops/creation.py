@@ -12,6 +12,7 @@ from . import _memory_formats
 from ._checks import fitted
 
 _LONG = 1 << 63  # what int64 does not hold
+_ONE = 1  # a step that is this very int was not given
 
 
 def number(name, value):
@@ -198,6 +199,8 @@ def arange(xp, start=..., end=..., step=1, *, dtype=None):
     if end is ...:
         if start is ...:
             raise TypeError('arange() missing 1 required positional arguments: "end"')
+        if step is not _ONE:
+            raise TypeError("arange(): a step comes with both ends; write arange(0, end, step)")
         start, end = 0, start
     whole = start.__class__ is end.__class__ is step.__class__ is int
     if dtype is None and whole and start <= end < _LONG and step > 0:

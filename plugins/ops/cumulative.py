@@ -6,6 +6,9 @@ import math
 import pathlib
 from functools import partial
 
+import numpy
+
+import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, load_inline, multilinear, native, op, reduction
 
 from ._checks import COMPLEX, INTEGRAL, refuse, refuse_arrays
@@ -518,20 +521,45 @@ def _slope(F, values, step, dim, edge_order):
 
     n = values.shape[dim]
     if isinstance(step, (int, float, complex)):
-        left = right = first = second = last = before = step
+        left = right = first = last = float(step) if isinstance(step, int) else step
     else:
         h = F.reshape(step[1:] - step[:-1], (-1,) + (1,) * (values.ndim - 1 - axes(dim, values.ndim)))
-        left, right, first, second, last, before = h[:-1], h[1:], h[:1], h[1:2], h[-1:], h[-2:-1]
+        left, right, first, last = h[:-1], h[1:], h[:1], h[-1:]
     start, end = (part(1, 2) - part(0, 1)) / first, (part(n - 1, n) - part(n - 2, n - 1)) / last
     if left is right:  # equal steps: the point between has no part in it
-        middle = (part(2, n) - part(0, n - 2)) / (2 * step)
+        middle = (part(2, n) - part(0, n - 2)) / (2 * left)
     else:
         rise, next_rise = part(1, n - 1) - part(0, n - 2), part(2, n) - part(1, n - 1)
         middle = (rise * (right / left) + next_rise * (left / right)) / (left + right)
     if edge_order == 2:
-        start = start + (start - (part(2, 3) - part(1, 2)) / second) * (first / (first + second))
-        end = end + (end - (part(n - 2, n - 1) - part(n - 3, n - 2)) / before) * (last / (last + before))
+        if left is right:
+            start = (part(1, 2) * 2 - part(0, 1) * 1.5 - part(2, 3) * 0.5) / first
+            end = (part(n - 1, n) * 1.5 - part(n - 2, n - 1) * 2 + part(n - 3, n - 2) * 0.5) / last
+        else:
+            second, before = h[1:2], h[-2:-1]
+            start = start + (start - (part(2, 3) - part(1, 2)) / second) * (first / (first + second))
+            end = end + (end - (part(n - 2, n - 1) - part(n - 3, n - 2)) / before) * (last / (last + before))
     return F.cat([start, middle, end], dim)
+
+
+def _spacings(spacing, count):
+    """Return the distance along each dimension, or the coordinates of the points there."""
+    spacing = 1 if spacing is None else spacing
+    if isinstance(spacing, plugrad.Tensor) and not spacing.ndim and not spacing.requires_grad:
+        spacing = spacing.item()
+    if isinstance(spacing, (int, float, complex, numpy.generic)):
+        spacing = [spacing] * count
+    if not isinstance(spacing, (tuple, list)):
+        what = type(spacing).__name__
+        raise TypeError(f"gradient(): argument 'spacing' must be a number, or a list of numbers or tensors, not {what}")
+    if len(spacing) != count:
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
+            f"to the number of dimensions, {count}, but got a list of length {len(spacing)}"
+        )
+    if len({isinstance(step, plugrad.Tensor) for step in spacing}) > 1:
+        raise TypeError("gradient(): argument 'spacing' must be a list of numbers or one of tensors, not of both")
+    return [step.item() if isinstance(step, numpy.generic) else step for step in spacing]
 
 
 @composite(at=("gradient",))
@@ -555,21 +583,12 @@ def gradient(F, input, *, spacing=None, dim=None, edge_order=1):
         raise RuntimeError("torch.gradient does not support uint8 input.")
     dims = range(input.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
     dims = axes(tuple(dims), input.ndim)
-    spacing = 1 if spacing is None else spacing
-    single = isinstance(spacing, (int, float, complex)) or hasattr(spacing, "ndim")
-    steps = [spacing] * len(dims) if single else list(spacing)
-    if len(steps) != len(dims):
-        raise RuntimeError(
-            f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
-            f"to the number of dimensions, {len(dims)}, but got a list of length {len(steps)}"
-        )
+    steps = _spacings(spacing, len(dims))
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     for d, step in zip(dims, steps):
         if input.shape[d] < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
-        if isinstance(step, int) and not step:
-            raise RuntimeError("torch.gradient expected a spacing other than 0")
         if hasattr(step, "ndim") and tuple(step.shape) != (input.shape[d],):
             raise RuntimeError(
                 "torch.gradient expected each element of the spacing list to have the size of its "

@@ -36,7 +36,9 @@ def _count(F, apart):
     return F.sum(F.where(F.isnan(apart), apart, F.abs(F.sign(apart))), -1)
 
 
-@composite(at=("nn.functional.pairwise_distance", "pairwise_distance"), kinds={"x1": "tensor", "x2": "tensor"})
+@composite(
+    at=("nn.functional.pairwise_distance", "pairwise_distance"), kinds={"x1": "tensor", "x2": "tensor", "p": "float"},
+)  # fmt: skip
 def pairwise_distance(F, x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The `p`-norm of x1 - x2 + eps along the last dimension.
 
@@ -161,7 +163,7 @@ def cdist_samples(make):
     yield make(2, 3, 4), make(2, 2, 4), 1.5
 
 
-@composite(at=("nn.functional.pdist", "pdist"), autocast={"cuda": "float32"})
+@composite(at=("nn.functional.pdist", "pdist"), kinds={"p": "float"}, autocast={"cuda": "float32"})
 def pdist(F, input, p=2.0):
     """The `p`-norm of the difference of each pair of rows.
 

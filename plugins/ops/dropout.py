@@ -50,6 +50,10 @@ def dropout_mask_samples(make):
 
 
 def _check(p, error=ValueError):
+    if type(p) is float and 0.0 <= p <= 1.0:
+        return
+    if not isinstance(p, (int, float)) and (not hasattr(p, "dtype") or p.ndim or getattr(p, "requires_grad", False)):
+        raise TypeError(f"a probability is a float, not {type(p).__name__}")
     if not 0.0 <= p <= 1.0:
         error = error if p == p else RuntimeError
         raise error(f"dropout probability has to be between 0 and 1, but got {p}")

@@ -218,14 +218,14 @@ def _one_axis(input, dim):
 
 def _many_axes(input, s, dim):
     """Sizes and dimensions of the functions of several dimensions, from their arguments `s` and `dim`."""
-    sizes = s if s is None or isinstance(s, (tuple, list)) else (s,)
+    sizes = s if s is None else ints(s) if isinstance(s, (tuple, list)) else (s,)
     if dim is None:
         count = input.ndim if sizes is None else len(sizes)
         if count > input.ndim:
             raise RuntimeError(f"Got shape with {count} values but input tensor only has {input.ndim} dimensions.")
         dims = tuple(range(input.ndim - count, input.ndim))
     else:
-        dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+        dims = ints(dim) if isinstance(dim, (tuple, list)) else (dim,)
         if sizes is not None and len(sizes) != len(dims):
             raise RuntimeError("When given, dim and shape arguments must have the same length")
         dims = tuple([_one_axis(input, d)[0] for d in dims])
@@ -318,7 +318,7 @@ _transforms = [record for transform in _TITLES for record in _declare(transform)
 
 
 def _shifted(F, input, dim, sign):
-    dims = tuple(range(input.ndim)) if dim is None else (index(dim),) if hasattr(dim, "__index__") else tuple(dim)
+    dims = tuple(range(input.ndim)) if dim is None else (index(dim),) if hasattr(dim, "__index__") else ints(dim)
     if not dims:
         return F.clone(input)
     dims = [axes(d, input.ndim) for d in dims]

@@ -312,6 +312,8 @@ def local_response_norm(F, input, size, alpha=1e-4, beta=0.75, k=1.0):
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if input.numel() == 0:
         return input
+    if size <= 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got size={size}")
     sides = (0, 0) * (input.ndim - 2) + (size // 2, (size - 1) // 2)
     squares = F.constant_pad_nd(input * input, sides)
     total = sum(squares[:, i : i + input.shape[1]] for i in range(size))
@@ -324,7 +326,7 @@ def local_response_norm_samples(make):
     yield make(2, 5, 4), 3
 
 
-@composite(at=("nn.functional.normalize",))
+@composite(at=("nn.functional.normalize",), kinds={"p": "number?"})
 def normalize(F, input, p=2.0, dim=1, eps=1e-12, out=None):
     """Divide by the `p`-norm along `dim`, or by `eps` where the norm is less.
 

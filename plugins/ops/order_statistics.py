@@ -237,7 +237,7 @@ def _quantile(F, name, input, q, dim, keepdim, interpolation, skip_nan):
     return F.lerp(result, upper, arranged(rank - low) if interpolation == "linear" else 0.5)
 
 
-@composite(kinds={"dim": "int?"}, autocast={"cpu": "float32"})
+@composite(kinds={"q": "tensor|float", "dim": "int?"}, autocast={"cpu": "float32"})
 def quantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles of all elements, or along `dim`; NaN where an element is.
 
@@ -255,7 +255,7 @@ def quantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     return _quantile(F, "quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composite(kinds={"dim": "int?"}, autocast={"cpu": "float32"})
+@composite(kinds={"q": "tensor|float", "dim": "int?"}, autocast={"cpu": "float32"})
 def nanquantile(F, input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles as `quantile` gives them, of the elements that are not NaN.
 

@@ -216,7 +216,7 @@ def randint_like(
     >>> torch.randint_like(torch.zeros(2), 1)
     tensor([0., 0.])
     """
-    if (dtype or input.dtype).is_complex:
+    if dtype is complex or getattr(dtype or input.dtype, "is_complex", False):
         raise RuntimeError("randint_like handles only integral, floating-point and boolean types; pass dtype=")
     if low is None and high is None:
         raise TypeError("randint_like() lacks the end of the range: write randint_like(input, 10)")

@@ -243,6 +243,11 @@ def nanmean(F, input, dim=None, keepdim=False, *, dtype=None):
             "nanmean(): expected input to have floating point or complex dtype but got "
             f"{input.dtype}; write input.float()"
         )
+    if dtype is not None and not isinstance(dtype, type) and is_integral(dtype.numpy) or dtype in (int, bool):
+        raise RuntimeError(
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
+            f"Got: {dtype}"
+        )
     return F.nansum(input, dim, keepdim, dtype=dtype) / F.sum(input == input, dim, keepdim)
 
 

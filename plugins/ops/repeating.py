@@ -275,6 +275,8 @@ def repeat_interleave(F, input, repeats=..., dim=None, *, output_size=None):
     if not input.ndim:
         raise IndexError("repeat_interleave: a number has no dimension to repeat along: leave out dim")
     n = input.shape[dim]
+    if getattr(repeats, "ndim", 0) > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if hasattr(repeats, "dtype") and (repeats.ndim == 0 or repeats.shape[0] == 1 != n):
         repeats = int(repeats)
     if isinstance(repeats, int):

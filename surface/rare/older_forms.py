@@ -17,7 +17,7 @@ def older_form(op, in_place, args, keywords):
     scales = [value for value in args if not isinstance(value, Tensor)]
     tensors = [value for value in args if isinstance(value, Tensor)]
     parameters = dict(zip(op.older, scales))
-    if len(tensors) != len(op.positional) or not 0 < len(scales) <= len(op.older):
+    if len(tensors) != len(op.positional) or not _is_older(op, args):
         name = method.__qualname__ if in_place else op.name
         raise TypeError(
             f"{name}() takes {len(op.positional)} positional arguments but {len(args)} were given; "
@@ -36,6 +36,12 @@ def older_form(op, in_place, args, keywords):
         stacklevel=3,
     )
     return method(*tensors, **{**keywords, **parameters})
+
+
+def _is_older(op, args) -> bool:
+    """Whether the scales stand where older forms have them: a method's before all other arguments."""
+    places = [i for i, value in enumerate(args) if not isinstance(value, Tensor)]
+    return places in ([[1]] if len(op.older) == 1 else [[0], [1], [0, 2], [1, 2]])
 
 
 def _signature(op, scales):

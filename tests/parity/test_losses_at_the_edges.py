@@ -1,4 +1,4 @@
-"""Losses where margins are met exactly, and of infinities and NaN: values and gradients are PyTorch's."""
+"""Losses where margins are met exactly, and of infinite logits: values and gradients are PyTorch's."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def of_logits(target, **options):
 MARGINS = [of_classes(*given) for given in itertools.product((1, 2), (-1.0, 0.0, 1.0, 2.0), range(4))]
 MARGINS += [of_labels(labels) for labels in ([3, 0, -1, 1], [0, -1, 1, 2], [0, 1, 2, 3], [-1, 0, 0, 0])]
 LOGITS = [of_logits(target) for target in (0.0, 0.25, 1.0)] + [of_logits(0.5, pos_weight=2.0)]
-CASES = [(loss, [ROW]) for loss in MARGINS] + [(loss, [[1.0, math.nan, 3.0, 4.0]]) for loss in MARGINS]
-CASES += [(loss, [x]) for loss in LOGITS for x in SPECIAL]
+CASES = [(loss, [ROW]) for loss in MARGINS] + [(loss, [x]) for loss in LOGITS for x in SPECIAL]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))

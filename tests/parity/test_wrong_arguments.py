@@ -124,7 +124,18 @@ T.renorm(x, float('nan'), 0, 1) | T.renorm(x, 1j, 0, 1) | T.renorm(x, 2, 0, 1j) 
 T.linalg.vector_norm(x, 1j) | T.norm(x, 1j) | T.histc(x, 3, 1j, 2) | x.std(correction=1j)
 T.full((2,), T.tensor(2, device='meta')) | T.arange(T.tensor(2, device='meta')) | F.elu(x, T.tensor(2., device='meta'))
 x.copy_(10**30) | i.copy_(1 << 64) | x.__contains__(np.bool_(True)) | x.__contains__(Exception)
-T.isin(x.bool(), np.int64(1))
+T.isin(x.bool(), np.int64(1)) | T.add(x, x, 2) | x.add(x, 2) | x.add_(x, 2) | x.sub(x, 2) | x.addcmul(x, x, 2)
+T.addmm(x, x, T.ones(3, 3), 2) | T.addmm(x, x, 2, T.ones(3, 3)) | T.arange(5, step=2) | T.arange(5, step=True)
+x.to([i]) | x.to([T.float64]) | x.to((T.float64,)) | x.to(['cpu']) | T.device(np.int32(1))
+T.ones(2, device=np.int64(0)) | T.nn.Linear(2, 2, device=np.int32(2)) | T.gradient(x, spacing=T.ones(3))
+T.gradient(x, spacing=b'1') | T.gradient(x, spacing=[1.0, x[0]]) | T.gradient(x, spacing='a')
+T.nanmean(x, dtype=int) | T.nanmean(x, dtype=T.int32) | T.repeat_interleave(x, T.tensor([[1]]))
+F.local_response_norm(x[None], 0) | F.local_response_norm(x[None], -1)
+T.quantile(x, [0.5]) | T.quantile(x, np.array(0.5)) | x.nanquantile('a') | F.poisson_nll_loss(x, 2.5)
+F.triplet_margin_loss(x, x, x, p=None) | F.pairwise_distance(x, x, None) | T.pdist(x, None) | F.dropout(x, [0.5])
+F.dropout(x, T.tensor([0.5])) | T.dropout(x, T.tensor(0.5, requires_grad=True), True) | F.dropout1d(x[None], None)
+T.fft.fft2(x, s=[1, None]) | T.fft.fftn(x, s=[1.0]) | T.fft.hfft2(x, dim=[True]) | T.fft.fftshift(x, dim=[True])
+T.nn.Conv2d(1, 1, 1, padding=(1,), padding_mode='circular')(x[None, None])
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
@@ -198,7 +209,10 @@ T.isin(x, np.float32(1)) | T.isin(np.int64(2), i) | np.float32(1) in x | np.int6
 x.copy_(1e300) | x.copy_(2 + 1j) | i.copy_(1.7) | i.copy_(-1.7) | i.to(T.int8).copy_(300) | i.to(T.uint8).copy_(-1)
 i.to(T.int8).copy_(float('nan')) | i.bool().copy_(1j) | x.bfloat16().copy_(1 << 63) | i.copy_(1 << 63)
 x.long().copy_(np.float64(2.5)) | F.elu(-x, 1 + 0j) | x.std(correction=1 + 0j)
-T.polygamma(300, 0.5 * x) | T.add(x + 0j, 2, alpha=1 << 62)
+T.polygamma(300, 0.5 * x) | T.add(x + 0j, 2, alpha=1 << 62) | T.add(x, 2, x) | x.add(2, x) | x.addcmul(2, x, x)
+T.addmm(2, x[:, :2], x[:, :2], x[:, :2]) | x[:, :2].addmm(2, 3, x[:, :2], x[:, :2]) | x.to(T.tensor(1)) | x.to(float)
+T.gradient(x.cumsum(1), spacing=np.float64(2))[1] | T.gradient(i.cumsum(1), spacing=0)[1] | F.dropout(x, T.tensor(1.0))
+T.gradient(x.cumsum(1) ** 2, spacing=2.5, dim=1, edge_order=2)[0] | T.randint_like(x, 1, dtype=float)
 """
 
 
