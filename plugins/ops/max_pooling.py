@@ -24,7 +24,6 @@ from ._pooling_axes import (
     tapped,
 )
 
-
 _NODES = {
     "MaxPool2DWithIndicesBackward0": "len(axes) < 3", "MaxPool3DWithIndicesBackward0": "len(axes) == 3"
 }  # fmt: skip
