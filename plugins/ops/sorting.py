@@ -41,7 +41,10 @@ def lift(input):
     return input if input.ndim else input.reshape(1)
 
 
-@op(returns="values indices", kinds={"stable": "bool?"}, node={"SortBackward0": "not stable", "SortBackward1": "stable"})
+@op(
+    returns="values indices", kinds={"stable": "bool?"},
+    node={"SortBackward0": "not stable", "SortBackward1": "stable"},
+)  # fmt: skip
 def sort(xp, input, dim=-1, descending=False, stable=False):
     """The elements in rising (or falling) order along `dim`, and where they were.
 
