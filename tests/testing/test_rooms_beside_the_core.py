@@ -134,6 +134,8 @@ PRIVATE = {
     "plugrad.process_state.settings -> plugrad.tensor.random",
     "plugrad.compiler.capturing -> plugrad.tensor.random",
     "plugrad.func.batching -> plugrad.dispatch.formulas",
+    "plugrad.func.captured_writes -> plugrad.graph.modes",
+    "plugrad.func.captured_writes -> plugrad.graph.versions",
     "plugrad.func.recording -> plugrad.graph.modes",
     "plugrad.formats.durable -> plugrad.interrupts",
     "plugrad.registry.third_parties.op_records -> plugrad.graph.rare",
