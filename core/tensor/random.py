@@ -38,8 +38,8 @@ class Generator:
         if not isinstance(seed, (int, numpy.integer)) or isinstance(seed, bool):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         _settle()
-        self._seed = _checked(seed)
-        self.source = self.device.backend.generator(self._seed)
+        seed = _checked(seed)  # Ctrl-C comes behind a call: both are set, or none
+        self._seed, self.source = seed, self.device.backend.generator(seed)
         return self
 
     def seed(self) -> int:

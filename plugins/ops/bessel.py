@@ -272,7 +272,7 @@ def spherical_bessel_j0(xp, x):
 
 @unary(at=("special.airy_ai",), inplace=False, complex=False, vjp=None)
 def airy_ai(xp, x):
-    """Airy function Ai; NaN where a number is too negative to have a phase, below -1e20.
+    """Airy function Ai; NaN below -1e20, where numbers have no phase.
 
     CuPy does not have it: on a GPU it needs leave to run on the CPU.
 

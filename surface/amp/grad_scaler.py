@@ -10,6 +10,7 @@ from collections import abc, defaultdict
 import plugrad
 from plugrad import Tensor, no_grad
 from plugrad.backends.lists import many_of, touched
+from plugrad.extend import held_back
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -142,8 +143,9 @@ class GradScaler:
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         inverse = self._scale.double().reciprocal().float()
-        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, self._no_inf(), False)
-        state["stage"] = OptState.UNSCALED
+        with held_back():
+            state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, self._no_inf(), False)
+            state["stage"] = OptState.UNSCALED
 
     def _no_inf(self):
         return plugrad.zeros((), dtype=plugrad.float32, device=self._scale.device)
@@ -202,15 +204,17 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if getattr(optimizer, "_step_supports_amp_scaling", False):
-            result = self._step_scaling(optimizer, state, args, kwargs)
-        else:
-            if state["stage"] is OptState.READY:
-                self.unscale_(optimizer)
-            if not state["found_inf_per_device"]:
-                raise AssertionError("No inf checks were recorded for this optimizer.")
-            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
-        state["stage"] = OptState.STEPPED
+        scales = getattr(optimizer, "_step_supports_amp_scaling", False)
+        if not scales and state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        if not scales and not state["found_inf_per_device"]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        with held_back():
+            if scales:
+                result = self._step_scaling(optimizer, state, args, kwargs)
+            else:
+                result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+            state["stage"] = OptState.STEPPED
         return result
 
     def _maybe_opt_step(self, optimizer, optimizer_state, *args, **kwargs):
@@ -259,6 +263,11 @@ class GradScaler:
         if not self._enabled:
             return
         self._check_begun("update")
+        with held_back():
+            self._update(new_scale)
+            self._per_optimizer_states = defaultdict(_fresh)
+
+    def _update(self, new_scale) -> None:
         if new_scale is None:
             self._follow(
                 [one for state in self._per_optimizer_states.values() for one in state["found_inf_per_device"].values()]
@@ -273,7 +282,6 @@ class GradScaler:
                     "requires_grad=False."
                 )
             self._scale.copy_(new_scale.reshape(()))
-        self._per_optimizer_states = defaultdict(_fresh)
 
     def _follow(self, infinite: list) -> None:
         """Let the scale fall if anything was infinite, and grow after `growth_interval` times without."""

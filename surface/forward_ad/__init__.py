@@ -5,7 +5,7 @@ Ops need no rule of their own: see `plugrad.autograd.forward_ad.rules`.
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import NamedTuple
 
 from plugrad import Tensor
@@ -13,6 +13,7 @@ from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad.levels import Level, check_out, follow_base, leaf_of, unwrapped, without_history
 from plugrad.autograd.forward_ad.rules import way
 from plugrad.graph.modes import ModeContext, mode
+from plugrad.regions import Exit, declare
 
 __all__ = [
     "Level", "UnpackedDualTensor", "check_out", "dual_level", "enter_dual_level", "exit_dual_level", "leaf_of",
@@ -20,16 +21,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Thread(threading.local):
-    level = None
-
-
-_thread = _Thread()
+declare("dual", None)  # the Level of this thread's block
 
 
 def __getattr__(name):
     if name == "_current_level":  # as PyTorch counts: -1 outside of a level
-        return -1 if _thread.level is None else 0
+        return -1 if mode.dual is None else 0
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -38,25 +35,42 @@ def enter_dual_level() -> int:
 
     Raises RuntimeError inside of another one.
     """
-    if _thread.level is not None:
+    mode.dual = _begun()
+    return 0
+
+
+def _begun() -> Level:
+    if mode.dual is not None:
         raise RuntimeError(
             "Nested forward mode AD is not supported at the moment: nest torch.func.jvp, which can be, instead"
         )
-    _thread.level = Level().__enter__()
-    return 0
+    return Level().__enter__()
 
 
 def exit_dual_level(*, level=None) -> None:
     """End the level: no tensor has a tangent any more. RuntimeError if there is none."""
-    if _thread.level is None or level not in (None, 0):
+    if mode.dual is None or level not in (None, 0):
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
-    ended, _thread.level = _thread.level, None
+    ended, mode.dual = mode.dual, None
     ended.__exit__()
 
 
-class dual_level:
+class _Leaving(Exit):
+    """The `__exit__` of a level. What interrupts it leaves tangents behind that nobody can ask for."""
+
+    def __get__(self, context, owner=None):
+        return partial(_left, super().__get__(context, owner))
+
+
+def _left(leave, *exception) -> None:
+    if mode.dual is not None:
+        mode.dual.__exit__()
+    leave(*exception)
+
+
+class dual_level(ModeContext):
     """A block in which tensors can carry tangents.
 
     >>> import plugrad as torch
@@ -67,18 +81,14 @@ class dual_level:
     UnpackedDualTensor(primal=tensor(9.), tangent=tensor(6.))
     """
 
+    def changes(self):
+        return {"dual": _begun()}
+
     def __enter__(self) -> int:
-        return enter_dual_level()
+        super().__enter__()
+        return 0
 
-    def __exit__(self, *exception) -> None:
-        exit_dual_level()
-
-    def __call__(self, function):
-        return ModeContext.__call__(self, function)
-
-    def clone(self):
-        """Return a fresh context."""
-        return dual_level()
+    __exit__ = _Leaving()
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -108,7 +118,7 @@ def make_dual(tensor, tangent, *, level=None):
     ValueError for integers.
     """
     _check_level(level)
-    if _thread.level is None:
+    if mode.dual is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
@@ -123,17 +133,17 @@ def make_dual(tensor, tangent, *, level=None):
             f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
             f"{list(tangent.shape)}."
         )
-    if _thread.level.of(tensor) is not None:
+    if mode.dual.of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
             "supported."
         )
-    if _thread.level.of(tangent) is not None:
+    if mode.dual.of(tangent) is not None:
         raise RuntimeError(
             "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
         )
     dual = tensor.view_as(tensor)
-    _thread.level.put_on(dual, (tangent,))
+    mode.dual.put_on(dual, (tangent,))
     return dual
 
 
@@ -142,7 +152,7 @@ def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
     _check_level(level)
-    current = _thread.level
+    current = mode.dual
     if current is None:
         return UnpackedDualTensor(tensor, None)
     if tensor._is_view():

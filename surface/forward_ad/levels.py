@@ -41,11 +41,11 @@ class Level:
         self.tensors: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # those with tangents at this level
 
     def __enter__(self):
-        modes.levels.add(self)
+        modes.levels.add(weakref.ref(self, modes.levels.discard))  # so that one that was interrupted goes, too
         return self
 
     def __exit__(self, *exception):
-        modes.levels.discard(self)
+        modes.levels.discard(weakref.ref(self))
         for tensor in list(self.tensors.values()):
             self.take_off(tensor)
 
@@ -290,7 +290,7 @@ def note_saved(op, values, outputs, pushed, hidden) -> None:
 def lift_saved(node, tensors: list) -> list:
     """Give tensors that a node saved, connected to the graph again, the tangents that they had."""
     for level, marked in node.rare.tangents.items():
-        for name, value in zip(node.saves, tensors) if level in modes.levels else ():
+        for name, value in zip(node.saves, tensors) if weakref.ref(level) in modes.levels else ():
             items = value if isinstance(value, (list, tuple)) else (value,)
             for item, tangents in zip(items, marked.get(name, ())):
                 if isinstance(item, Tensor) and tangents is not None and level.of(item) is None:

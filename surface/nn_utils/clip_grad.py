@@ -9,7 +9,7 @@ import warnings
 import plugrad
 from plugrad import Tensor, no_grad
 from plugrad.backends.lists import many_of, touched
-from plugrad.extend import from_raw
+from plugrad.extend import from_raw, held_back
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -83,11 +83,12 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> Non
     if total_norm.ndim:
         raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {total_norm.ndim} dimensions")
     many = many_of([*gradients, total_norm])
-    if many is not None and many.clip([grad._data for grad in gradients], total_norm._data, max_norm):
-        return touched(gradients)
-    factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
-    for grad in gradients:
-        grad.mul_(factor.to(grad.device))
+    with held_back():
+        if many is not None and many.clip([grad._data for grad in gradients], total_norm._data, max_norm):
+            return touched(gradients)
+        factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+        for grad in gradients:
+            grad.mul_(factor.to(grad.device))
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
@@ -143,5 +144,6 @@ def clip_grad_value_(parameters, clip_value, foreach=None) -> None:
     """
     limit, gradients = float(clip_value), _gradients(parameters)
     _check_foreach(foreach, gradients)
-    for grad in gradients:
-        grad.clamp_(-limit, limit)
+    with held_back():
+        for grad in gradients:
+            grad.clamp_(-limit, limit)

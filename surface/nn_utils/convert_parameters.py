@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor
+from plugrad.extend import held_back
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -32,6 +33,7 @@ def vector_to_parameters(vec, parameters) -> None:
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     start = 0
-    for parameter in parameters:
-        parameter.data = vec.detach()[start : start + parameter.numel()].view(parameter.shape)
-        start += parameter.numel()
+    with held_back():
+        for parameter in parameters:
+            parameter.data = vec.detach()[start : start + parameter.numel()].view(parameter.shape)
+            start += parameter.numel()

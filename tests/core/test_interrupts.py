@@ -6,7 +6,9 @@ import gc
 import pytest
 
 import plugrad as torch
+from plugrad.autograd import forward_ad
 from plugrad.extend import register
+from plugrad.graph.modes import levels
 from plugrad.interrupts import uncollected
 from plugrad.utils.checkpoint import checkpoint
 from support import thrice
@@ -183,6 +185,26 @@ def test_a_step_of_an_optimizer_is_taken_or_not(optimizer):
             training.backward()
             training.optimizer.step()
     assert ends == {True, False}
+
+
+@swallowed
+def test_a_level_of_forward_derivatives_ends():
+    """Else none could begin again in this thread, and every walk backward would be a careful one."""
+
+    def program(x):
+        with forward_ad.dual_level():
+            forward_ad.unpack_dual(forward_ad.make_dual(x, x).sin())
+
+    for where, _, _ in interrupted(program, lambda: torch.ones(3)):
+        assert not modes_on() and forward_ad._current_level == -1, where
+    gc.collect()
+    assert not levels
+
+
+def test_a_seed_is_set_or_not():
+    generators = {seed: torch.Generator().manual_seed(seed).get_state().tolist() for seed in (3, 4)}
+    for where, generator, _ in interrupted(lambda g: g.manual_seed(4), lambda: torch.Generator().manual_seed(3)):
+        assert generator.get_state().tolist() == generators[generator.initial_seed()], where
 
 
 @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])

@@ -215,3 +215,48 @@ def test_a_state_that_is_none_is_refused_when_it_is_loaded(value):
     with pytest.raises(TypeError, match="must be Tensor|is a dict"):
         optimizer.load_state_dict({**state, "state": {0: value}})
     assert not optimizer.state
+
+
+def with_gradients():
+    module = linear()
+    (module(X) * 1e3).sum().backward()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
+    scaler.scale(torch.ones(1))
+    return module, optimizer, scaler
+
+
+def with_a_step():
+    module, optimizer, scaler = with_gradients()
+    scaler.step(optimizer)
+    return module, optimizer, scaler
+
+
+OF_GRADIENTS = {
+    "clipping by norm": (with_gradients, lambda m, o, s: torch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)),
+    "clipping by value": (with_gradients, lambda m, o, s: torch.nn.utils.clip_grad_value_(m.parameters(), 1.0)),
+    "unscaling": (with_gradients, lambda m, o, s: s.unscale_(o)),
+    "a new scale": (with_a_step, lambda m, o, s: s.update()),
+    "parameters of a vector": (
+        with_gradients,
+        lambda m, o, s: torch.nn.utils.vector_to_parameters(torch.ones(6), m.parameters()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_GRADIENTS)
+def test_all_gradients_or_parameters_are_changed_or_none(name):
+    prepare, change = OF_GRADIENTS[name]
+
+    def state(prepared):
+        module, optimizer, scaler = prepared
+        stage = scaler._per_optimizer_states[id(optimizer)]["stage"]
+        return [(p.tolist(), p.grad.tolist()) for p in module.parameters()], scaler.state_dict(), stage
+
+    prepared = prepare()
+    before = state(prepared)
+    change(*prepared)
+    after = state(prepared)
+    assert before != after
+    for where, prepared, _ in interrupted(lambda prepared: change(*prepared), prepare, MOST):
+        assert state(prepared) in (before, after), where
