@@ -108,7 +108,7 @@ class GroupNorm(_Affine):
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self._set_up((num_channels,), affine, affine and bias, device, dtype)
+        self._set_up((num_channels,), affine, bool(affine and bias), device, dtype)
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

@@ -131,7 +131,12 @@ def _triplet(F, distance, anchor, positive, negative, margin, swap, reduction):
     return reduce_values(F, F.clamp_min(near - far + margin, 0), reduction)
 
 
-@loss(module="TripletMarginLoss", forward=("anchor", "positive", "negative"))
+def _check_margin(module, options) -> None:
+    if options["margin"] <= 0:
+        raise ValueError(f"{module}: expected margin to be greater than 0, got {options['margin']} instead")
+
+
+@loss(module="TripletMarginLoss", forward=("anchor", "positive", "negative"), check=_check_margin)
 @composite(at=("nn.functional.triplet_margin_loss",), kinds={"p": "float"}, autocast="float32")
 def triplet_margin_loss(
     F, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None,
@@ -162,7 +167,7 @@ def triplet_margin_loss(
     return _triplet(F, distance, anchor, positive, negative, margin, swap, reduction)
 
 
-@loss(module="TripletMarginWithDistanceLoss", forward=("anchor", "positive", "negative"))
+@loss(module="TripletMarginWithDistanceLoss", forward=("anchor", "positive", "negative"), check=_check_margin)
 @composite(at=("nn.functional.triplet_margin_with_distance_loss",))
 def triplet_margin_with_distance_loss(
     F, anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import index
 
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
-from ._checks import fitted
+from ._checks import fitted, ints
 from ._geometry import like_images
 
 
@@ -261,7 +260,7 @@ def pad(F, input, pad, mode="constant", value=None):
     >>> torch.nn.functional.pad(torch.tensor([[1., 2., 3.]]), (2, 1), mode="reflect")
     tensor([[3., 2., 1., 2., 3., 2.]])
     """
-    pad = tuple(map(index, pad))
+    pad = ints(pad)
     if mode == "constant":
         _check_length(pad, input.ndim)
         return F.constant_pad_nd(input, pad, 0 if value is None else float(value) if type(value) is int else value)

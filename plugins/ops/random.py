@@ -265,7 +265,7 @@ def check_deviation(xp, std):
     if hasattr(std, "dtype"):
         if std.size and not bool(xp.all(std >= 0)):
             raise RuntimeError("normal expects all elements of std >= 0.0")
-    elif std < 0:
+    elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
@@ -320,7 +320,7 @@ def normal(
     torch.Size([2, 3])
     """
     if size is not None:
-        if std < 0:
+        if not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
         options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
         return F.normal_sized(size, mean, std, generator=generator, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last
@@ -213,6 +213,11 @@ def max_unpool3d_samples(make):
 
 def _lp_pool(F, n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = per_axis(kernel_size, n, "kernel_size", f"lp_pool{n}d")
+    if abs(norm_type) == inf:
+        largest, sizes = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[n - 1], F.abs(input)
+        if norm_type > 0:
+            return largest(sizes, kernel, stride, 0, 1, ceil_mode)
+        return -largest(-sizes, kernel, stride, 0, 1, ceil_mode)
     powers = F.pow(input, float(norm_type))  # of a float: means of whole numbers are none (PyTorch cuts them off)
     if n == 1:
         mean = F.avg_pool1d(powers, kernel, stride, 0, ceil_mode)

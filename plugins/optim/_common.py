@@ -48,8 +48,8 @@ def check_pair(name, values) -> None:
         raise ValueError(f"{name} must be two numbers, but there are {len(values)}")
 
 
-def fractions(betas, lr=None, foreach=False, capturable=False) -> tuple:
-    """Return `betas` as a tuple, of numbers or of tensors of one element.
+def fractions(betas, lr=None, foreach=False, capturable=False, floats=False) -> tuple:
+    """Return `betas` as a tuple, of numbers (that are `floats`, not ints) or of tensors of one element.
 
     Raises ValueError unless each lies in [0, 1), for a number beside a tensor, and for tensors, as `lr` too, with
     `foreach` but not `capturable`.
@@ -69,6 +69,8 @@ def fractions(betas, lr=None, foreach=False, capturable=False) -> tuple:
             raise ValueError(f"Tensor betas[{index}] must be 1-element")
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}; write one in [0, 1)")
+    if floats and not any(tensors) and not all([isinstance(beta, float) for beta in betas]):
+        raise ValueError("betas must be either both floats or both Tensors: write 0.0, not 0")
     return tuple(betas)
 
 

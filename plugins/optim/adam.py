@@ -51,7 +51,7 @@ class Adam(Optimizer):
         decoupled_weight_decay=False,
     ):
         self.nonnegative(lr=lr, eps=eps, weight_decay=weight_decay)
-        betas = fractions(betas, lr, foreach, capturable)
+        betas = fractions(betas, lr, foreach, capturable, floats=True)
         super().__init__(params, self.options(locals()))
 
     def slots(self, group):

@@ -119,7 +119,7 @@ class CyclicLR(_WithMomentum):
 
     def scale_fn(self, x) -> float:
         """Return what the height is scaled by in a cycle, or at a step."""
-        return (self._scale_fn_custom or self._scale_fn_ref)(x)
+        return (self._scale_fn_ref if self._scale_fn_custom is None else self._scale_fn_custom)(x)
 
     def get_lr(self):
         self.warn_unless_stepping()

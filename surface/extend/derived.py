@@ -34,7 +34,7 @@ def _is_ours(frame) -> bool:
     return frame.f_code.co_filename.startswith("<plugrad") or f"{name}.".startswith("plugrad.")
 
 
-def loss(*, module: str, forward=("input", "target"), buffers=()):
+def loss(*, module: str, forward=("input", "target"), buffers=(), check=None):
     """Derive the Module of a loss from its op.
 
     Written as `@loss(module="MSELoss")` above the op's own decorator. The op takes `reduction` itself.
@@ -43,6 +43,7 @@ def loss(*, module: str, forward=("input", "target"), buffers=()):
         module: name of the Module, which appears as `plugrad.nn.NAME`.
         forward: names of the op's tensor arguments, which the Module is called with.
         buffers: names of the constructor arguments that are tensors of the state dict, such as weights of classes.
+        check: called with the Module's name and a dict of its options when one is made, which it may refuse.
 
     Every other parameter of the op becomes one of the constructor, in their order and with the op's default. Where
     `size_average` and `reduce` are among them, flags of old, the Module has the `reduction` that they mean.
@@ -50,7 +51,7 @@ def loss(*, module: str, forward=("input", "target"), buffers=()):
 
     def derive(op: Op):
         options = {name: op.defaults.get(name) for name in op.parameters if name not in forward}
-        op.loss_module = _loss_class(op, module, tuple(forward), tuple(buffers), options)
+        op.loss_module = _loss_class(op, module, tuple(forward), tuple(buffers), options, check)
         return op
 
     return derive
@@ -59,7 +60,7 @@ def loss(*, module: str, forward=("input", "target"), buffers=()):
 _LEGACY = ("size_average", "reduce")  # flags of old, which the function turns into a reduction
 
 
-def _loss_class(op, name, forward, buffers, options):
+def _loss_class(op, name, forward, buffers, options, check):
     order, legacy = list(options), _LEGACY[0] in options
 
     def __init__(self, *args, **keywords):
@@ -88,6 +89,8 @@ def _loss_class(op, name, forward, buffers, options):
                 self.register_buffer(option, value)
             else:
                 setattr(self, option, value)
+        if check is not None:
+            check(name, values)
 
     inputs = ", ".join(forward)
     passed = "".join(f", {option}=self.{option}" for option in options if option not in _LEGACY)

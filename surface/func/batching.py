@@ -11,6 +11,7 @@ import warnings
 
 import plugrad
 from plugrad import Tensor, autograd, nest
+from plugrad.arguments import is_int
 from plugrad.autograd.rare.copied_views import copy_behind
 from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random, watching_random
@@ -52,6 +53,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     tensor([3., 3.])
     """
     check_randomness(randomness)
+    if chunk_size is not None and not is_int(chunk_size):
+        raise TypeError(f"vmap(): argument 'chunk_size' must be int, not {type(chunk_size).__name__}")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 

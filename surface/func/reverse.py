@@ -121,6 +121,9 @@ def vjp(func, *primals, has_aux=False):
                 f"function: there are {len(outputs)} outputs, {tree_structure(value)}, and {len(weights)} cotangents, "
                 f"{tree_structure(cotangents)}"
             )
+        for weight in weights:
+            if not isinstance(weight, Tensor):
+                raise TypeError(f"gradients can be either Tensors or None, but got {type(weight).__name__}")
         create = create_graph
         if create is None:
             create = is_grad_enabled() and (depends or any(weight.requires_grad for weight in weights))

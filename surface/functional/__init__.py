@@ -12,7 +12,7 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 def _tensors(given, what):
     """Return (the tensors as a tuple, whether it was one); TypeError, which says `what` they are, for anything else."""
-    single = not isinstance(given, (tuple, list))
+    single = not isinstance(given, tuple)
     values = (given,) if single else tuple(given)
     for position, value in enumerate(values):
         if not isinstance(value, Tensor):

@@ -44,6 +44,9 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     norm_type = float(norm_type)
     if not tensors:
         return plugrad.tensor(0.0)
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"get_total_norm(): argument 'tensors' must be tensors, not {type(tensor).__name__}")
     _check_foreach(foreach, tensors)
     total = _norm_at_once(tensors) if norm_type == 2 else None
     if total is None:

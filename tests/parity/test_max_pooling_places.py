@@ -1,5 +1,7 @@
 """Which element stands for a window: ties, NaN, infinities, padding, windows that overlap or leave gaps, as PyTorch."""
 
+import math
+
 import numpy
 import pytest
 
@@ -41,3 +43,17 @@ def test_the_element_that_stands_for_a_window(n, lead):
         x = random.choice(numpy.array(pool, random.choice(["f4", "f8"])), size=(*lead, *length))
         for ours, theirs in zip(results(plugrad, x, n, options), results(pytorch, x, n, options), strict=True):
             numpy.testing.assert_array_equal(ours, theirs, err_msg=f"{x.shape} {options}")
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("order", [math.inf, -math.inf])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_powers_without_end(n, order, ceil_mode):
+    """Windows of infinite order have the largest or the smallest size of their elements."""
+    results = []
+    for T in (pytorch, plugrad):
+        x = (T.arange(150.0) * 7 % 31 - 15).view(1, *[2, 3, 5, 5][-n - 1 :], -1).flatten(-2).requires_grad_()
+        y = getattr(T.nn.functional, f"lp_pool{n}d")(x, order, 2, None, ceil_mode)
+        y.sum().backward()
+        results.append((y.tolist(), x.grad.tolist()))
+    assert results[0] == results[1]

@@ -136,6 +136,12 @@ F.triplet_margin_loss(x, x, x, p=None) | F.pairwise_distance(x, x, None) | T.pdi
 F.dropout(x, T.tensor([0.5])) | T.dropout(x, T.tensor(0.5, requires_grad=True), True) | F.dropout1d(x[None], None)
 T.fft.fft2(x, s=[1, None]) | T.fft.fftn(x, s=[1.0]) | T.fft.hfft2(x, dim=[True]) | T.fft.fftshift(x, dim=[True])
 T.nn.Conv2d(1, 1, 1, padding=(1,), padding_mode='circular')(x[None, None])
+F.pad(x, (True, True)) | T.nn.ConstantPad1d(True, 0.0)(x) | T.nn.init.normal_(x, 0.0, float('nan'))
+T.autograd.functional.jacobian(lambda a: a, [x]) | T.autograd.functional.vjp(lambda a: [a], x, x)
+T.func.vmap(lambda a: a, chunk_size=1.0)(x) | T.nn.TripletMarginLoss(margin=0) | T.nn.TripletMarginLoss(margin=-1)
+T.nn.TripletMarginWithDistanceLoss(margin=False) | T.optim.Adam([T.nn.Parameter(x)], betas=(0, 0.9))
+T.nn.utils.get_total_norm([np.array(1)]) | T.func.vjp(lambda a: (a,), x)[1]((1,))
+T.optim.lr_scheduler.CyclicLR(T.optim.SGD([T.nn.Parameter(x)], 0.1), 0.1, 1.0, scale_fn=False)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
@@ -212,6 +218,7 @@ x.long().copy_(np.float64(2.5)) | F.elu(-x, 1 + 0j) | x.std(correction=1 + 0j)
 T.polygamma(300, 0.5 * x) | T.add(x + 0j, 2, alpha=1 << 62) | T.add(x, 2, x) | x.add(2, x) | x.addcmul(2, x, x)
 T.addmm(2, x[:, :2], x[:, :2], x[:, :2]) | x[:, :2].addmm(2, 3, x[:, :2], x[:, :2]) | x.to(T.tensor(1)) | x.to(float)
 T.gradient(x.cumsum(1), spacing=np.float64(2))[1] | T.gradient(i.cumsum(1), spacing=0)[1] | F.dropout(x, T.tensor(1.0))
+T.nn.GroupNorm(1, 3, affine=None)(x) | T.nn.GroupNorm(1, 3, bias=None)(x.cumsum(1))
 T.gradient(x.cumsum(1) ** 2, spacing=2.5, dim=1, edge_order=2)[0] | T.randint_like(x, 1, dtype=float)
 """
 
