@@ -22,7 +22,7 @@ def _is_no_number(item):
 
 
 def _tidy_item(item):
-    if isinstance(item, slice) and item.step is not None and item.step <= 0:
+    if isinstance(item, slice) and item.step is not None and operator.index(item.step) <= 0:
         raise ValueError("step must be greater than zero; use flip for reversed order")
     if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range, slice)):
         return item

@@ -42,7 +42,7 @@ def reshape(xp, input, shape):
     except ValueError:
         raise reshape_error(shape, input.size) from None
     except TypeError:
-        if not any(n.__class__ is bool for n in shape):
+        if shape[0].__class__ is bool or not any(n.__class__ is bool for n in shape):
             raise
         return reshape.kernels["*"](xp, input, tuple([n + 0 for n in shape]))  # NumPy takes no bool for a size
     if out.shape != shape and min(shape, default=0) < -1:  # NumPy infers any negative size

@@ -136,6 +136,8 @@ F.triplet_margin_loss(x, x, x, p=None) | F.pairwise_distance(x, x, None) | T.pdi
 F.dropout(x, T.tensor([0.5])) | T.dropout(x, T.tensor(0.5, requires_grad=True), True) | F.dropout1d(x[None], None)
 T.fft.fft2(x, s=[1, None]) | T.fft.fftn(x, s=[1.0]) | T.fft.hfft2(x, dim=[True]) | T.fft.fftshift(x, dim=[True])
 T.nn.Conv2d(1, 1, 1, padding=(1,), padding_mode='circular')(x[None, None])
+x[:1, 0].view(True) | x[:1, 0].reshape(True) | x[:1, 0].view((True,)) | T.reshape(x[:1, 0], [True])
+x[:1, :1].view(True, 1) | x[:1, :1].reshape((True, -1)) | x[:0].view(False, 3) | x[::1.5] | x[::'a']
 F.pad(x, (True, True)) | T.nn.ConstantPad1d(True, 0.0)(x) | T.nn.init.normal_(x, 0.0, float('nan'))
 T.autograd.functional.jacobian(lambda a: a, [x]) | T.autograd.functional.vjp(lambda a: [a], x, x)
 T.func.vmap(lambda a: a, chunk_size=1.0)(x) | T.nn.TripletMarginLoss(margin=0) | T.nn.TripletMarginLoss(margin=-1)
@@ -218,7 +220,8 @@ x.long().copy_(np.float64(2.5)) | F.elu(-x, 1 + 0j) | x.std(correction=1 + 0j)
 T.polygamma(300, 0.5 * x) | T.add(x + 0j, 2, alpha=1 << 62) | T.add(x, 2, x) | x.add(2, x) | x.addcmul(2, x, x)
 T.addmm(2, x[:, :2], x[:, :2], x[:, :2]) | x[:, :2].addmm(2, 3, x[:, :2], x[:, :2]) | x.to(T.tensor(1)) | x.to(float)
 T.gradient(x.cumsum(1), spacing=np.float64(2))[1] | T.gradient(i.cumsum(1), spacing=0)[1] | F.dropout(x, T.tensor(1.0))
-T.nn.GroupNorm(1, 3, affine=None)(x) | T.nn.GroupNorm(1, 3, bias=None)(x.cumsum(1))
+x[:1, :1].view(1, True) | x[:, ::T.tensor(2)] | x[::np.int64(2)] | T.nn.GroupNorm(1, 3, affine=None)(x)
+T.nn.GroupNorm(1, 3, bias=None)(x.cumsum(1))
 T.gradient(x.cumsum(1) ** 2, spacing=2.5, dim=1, edge_order=2)[0] | T.randint_like(x, 1, dtype=float)
 """
 
