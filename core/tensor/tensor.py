@@ -106,12 +106,12 @@ class Tensor(Description, Protocols):
         return self._edge is not None or self._live_edge(False) is not None
 
     @requires_grad.setter
-    def requires_grad(self, value):
+    def requires_grad(self, value=None):
+        if type(value) is not bool:
+            raise RuntimeError("requires_grad must be a bool: write x.requires_grad = False")
         self.requires_grad_(value)
 
-    @requires_grad.deleter
-    def requires_grad(self):
-        raise RuntimeError("requires_grad must be a bool: write x.requires_grad = False")
+    requires_grad = requires_grad.deleter(requires_grad.fset)
 
     def requires_grad_(self, requires_grad=True):
         """Set whether operations on this leaf are recorded; return the tensor."""

@@ -137,7 +137,8 @@ F.dropout(x, T.tensor([0.5])) | T.dropout(x, T.tensor(0.5, requires_grad=True), 
 T.fft.fft2(x, s=[1, None]) | T.fft.fftn(x, s=[1.0]) | T.fft.hfft2(x, dim=[True]) | T.fft.fftshift(x, dim=[True])
 T.nn.Conv2d(1, 1, 1, padding=(1,), padding_mode='circular')(x[None, None])
 x[:1, 0].view(True) | x[:1, 0].reshape(True) | x[:1, 0].view((True,)) | T.reshape(x[:1, 0], [True])
-x[:1, :1].view(True, 1) | x[:1, :1].reshape((True, -1)) | x[:0].view(False, 3) | x[::1.5] | x[::'a']
+setattr(x, 'requires_grad', 1) | delattr(x, 'requires_grad') | x[:1, :1].view(True, 1)
+x[:1, :1].reshape((True, -1)) | x[:0].view(False, 3) | x[::1.5] | x[::'a']
 F.pad(x, (True, True)) | T.nn.ConstantPad1d(True, 0.0)(x) | T.nn.init.normal_(x, 0.0, float('nan'))
 T.autograd.functional.jacobian(lambda a: a, [x]) | T.autograd.functional.vjp(lambda a: [a], x, x)
 T.func.vmap(lambda a: a, chunk_size=1.0)(x) | T.nn.TripletMarginLoss(margin=0) | T.nn.TripletMarginLoss(margin=-1)
