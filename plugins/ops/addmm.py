@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integral, op
+from plugrad.extend import Op, collect, composite, hookimpl, is_half, op
 
 from ._checks import dtype_word, fitted, number
 from .matmul import check_batches, check_matrix, product, product_shape
@@ -41,14 +41,12 @@ def _check_expands(shape, target) -> None:
 
 
 def _factors(dtype, beta, alpha):
-    """Return beta and alpha as numbers that may scale a dtype: whole ones for integers; no complex ones for reals."""
+    """Return beta and alpha as numbers that may scale a dtype, which have to fit: whole ones for integers."""
     beta, alpha, real = number(beta), number(alpha), "complex" not in str(dtype)
     for factor in (beta, alpha):
         if real and isinstance(factor, complex) and factor.imag:
             raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: it is complex")
-    if is_integral(dtype):
-        return fitted(dtype, beta), fitted(dtype, alpha)
-    return beta, alpha
+    return fitted(dtype, beta), fitted(dtype, alpha)
 
 
 def added(input, result, beta, alpha):
@@ -119,13 +117,14 @@ def addmm_samples(make):
     yield make.args(make(2), make(3, 4), make(4, 2), beta=0.5, alpha=2)
 
 
-def _plus(F, input, result, beta, alpha):
-    """What `added` does, recorded."""
+def _plus(F, input, result, beta, alpha, widens=False):
+    """What `added` does, recorded; `widens` lets numbers of single precision scale halves."""
     target = tuple(result.shape)
     _check_expands(tuple(input.shape), target)
     if input.dtype != result.dtype:
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype} and {result.dtype}")
-    beta, alpha = _factors(result.dtype.numpy, beta, alpha)
+    dtype = result.dtype.numpy
+    beta, alpha = _factors(plugrad.float32.numpy if widens and is_half(dtype) else dtype, beta, alpha)
     result = result if alpha == 1 else result * alpha
     if beta == 0:
         return result
@@ -198,7 +197,7 @@ def baddbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     >>> torch.baddbmm(torch.zeros(1), torch.ones(5, 2, 3), torch.ones(5, 3, 4)).shape
     torch.Size([5, 2, 4])
     """
-    return _plus(F, input, F.bmm(batch1, batch2), beta, alpha)
+    return _plus(F, input, F.bmm(batch1, batch2), beta, alpha, True)
 
 
 @baddbmm.samples
@@ -219,7 +218,7 @@ def addbmm(F, input, batch1, batch2, *, beta=1, alpha=1):
     check_batches(batch1, batch2)
     b, n, k = batch1.shape
     flat = F.reshape(F.transpose(batch1, 0, 1), (n, b * k)), F.reshape(batch2, (b * k, batch2.shape[2]))
-    return _plus(F, input, F.mm(*flat), beta, alpha)
+    return _plus(F, input, F.mm(*flat), beta, alpha, True)
 
 
 @composite(name="addbmm_", at=("Tensor.addbmm_",), older=("beta", "alpha"))
