@@ -322,8 +322,7 @@ def make_node(op, values, raw, y):
                     fits.append((item._data.shape, item._type.np) if edge is not None else None)
     if not mask:
         return None
-    name = op.name_node(*values) if op.name_node is not None else None
-    cls = op.node(mask, sequences, type(y) is tuple, name)
+    cls = op.node(mask, sequences, type(y) is tuple, op.name_node and op.name_node(*values))
     if inference.exist:
         inference.check_saved(op, cls, values)
     node = cls()
@@ -331,9 +330,7 @@ def make_node(op, values, raw, y):
     if type(y) is tuple:
         node.slots = {}
     given = [*raw, y]  # so -1 is the position of the output
-    node.saved = tuple([
-        given[position] if what is None else what(given[position], values[position]) for position, what in cls.savers
-    ])  # fmt: skip
+    node.saved = tuple([given[at] if what is None else what(given[at], values[at]) for at, what in cls.savers])
     if modes.special:
         annotate(node, from_raw)
     return node

@@ -8,6 +8,8 @@ import numpy
 
 _VALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
 
+_ENDS = {int, type(None)}  # of most slices; a tensor there is a number, which later writes do not change
+
 
 def tidy_index(index):
     """Return an index as a tuple, integers of all kinds as ints; else IndexError."""
@@ -22,9 +24,14 @@ def _is_no_number(item):
 
 
 def _tidy_item(item):
-    if isinstance(item, slice) and item.step is not None and operator.index(item.step) <= 0:
-        raise ValueError("step must be greater than zero; use flip for reversed order")
-    if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range, slice)):
+    if item.__class__ is slice:
+        start, stop, step = item.start, item.stop, item.step
+        if step is not None and operator.index(step) <= 0:
+            raise ValueError("step must be greater than zero; use flip for reversed order")
+        if start.__class__ in _ENDS and stop.__class__ in _ENDS and step.__class__ in _ENDS:
+            return item
+        return slice(*[end if end is None else operator.index(end) for end in (start, stop, step)])
+    if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range)):
         return item
     if hasattr(type(item), "dtype") and not isinstance(item, numpy.bool_):
         name = str(item.dtype).rpartition(".")[2]

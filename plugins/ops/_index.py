@@ -8,18 +8,23 @@ from plugrad.extend import broadcast_shapes, is_differentiable, is_integer, refu
 
 from ._checks import BOOL_OR_SIGNED
 
+ENDS = {int, type(None)}  # of most slices; a tensor there stands for a number
+
 
 def is_plain(index):
     """Whether an index consists, at a glance, of ints, slices forward, None and Ellipsis only."""
-    for item in index if index.__class__ is tuple else (index,):
+    if index.__class__ is not tuple:
+        return index is not None and index is not Ellipsis and is_plain((index,))
+    for item in index:
         cls = item.__class__
         if cls is slice:
-            step = item.step
-            if step is not None and (step.__class__ is not int or step <= 0):
+            if not (item.start.__class__ in ENDS and item.stop.__class__ in ENDS):
+                return False
+            if item.step is not None and (item.step.__class__ is not int or item.step <= 0):
                 return False
         elif cls is not int and item is not None and item is not Ellipsis:
             return False
-    return index is not None and index is not Ellipsis
+    return True
 
 
 def as_array(xp, item):

@@ -9,14 +9,18 @@ from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, nat
 
 from . import _index as ix
 from ._checks import converted, fitted
+from ._index import ENDS, is_plain
 
 
 @composite(at=())
 def getitem(F, input, index):
     """`input[index]`: a view for ints, slices, None and Ellipsis; else a copy."""
-    if index.__class__ is int or ix.is_plain(index):
+    cls = index.__class__
+    if cls is int or cls is slice and index.step is None and {index.start.__class__, index.stop.__class__} <= ENDS:
         return F.basic_index(input, index)
-    if index.__class__ is plugrad.Tensor and index.ndim and index.dtype in (plugrad.int64, plugrad.bool):
+    if cls is tuple and is_plain(index):
+        return F.basic_index(input, index)
+    if cls is plugrad.Tensor and index.ndim and index.dtype in (plugrad.int64, plugrad.bool):
         return F.index_by(input, index)
     index = tidy_index(index)
     return F.basic_index(input, index) if is_basic_index(index) else F.advanced_index(input, index)
@@ -202,7 +206,7 @@ def accumulate(xp, out, index, values):
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
     out = xp.array(input)
-    if not ix.is_plain(index) or write_items(xp, out, index, value) is NotImplemented:
+    if not is_plain(index) or write_items(xp, out, index, value) is NotImplemented:
         assign(xp, out, tidy_index(index), value)
     return out
 
@@ -263,7 +267,7 @@ def assign(xp, out, index, value):
 @setitem.writer
 def write_items(xp, out, index, value):
     """Write at a plain index, or one array of indices or mask."""
-    if not ix.is_plain(index):
+    if not is_plain(index):
         if not isinstance(index, type(out)) or index.dtype.char not in ("l", "?"):
             return NotImplemented
         ix.check_arrays(xp, out.shape, (index,))

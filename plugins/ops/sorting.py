@@ -41,10 +41,7 @@ def lift(input):
     return input if input.ndim else input.reshape(1)
 
 
-@op(
-    returns="values indices", kinds={"stable": "bool?"},
-    node={"SortBackward0": "not stable", "SortBackward1": "stable"},
-)  # fmt: skip
+@op(returns="values indices", kinds={"stable": "bool?"}, node={"SortBackward1": "stable"})
 def sort(xp, input, dim=-1, descending=False, stable=False):
     """The elements in rising (or falling) order along `dim`, and where they were.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from operator import index
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, is_integer, op, view
+from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
 from ._checks import ints
 from .strided import memory_of
@@ -257,7 +257,7 @@ def select_errors(make):
     yield IndexError, "out of range for tensor of size", make.args(make(2, 3), 0, 2)
 
 
-@view(node="SliceBackward0", kinds={"start": "tensor|int"})
+@view(node="SliceBackward0", kinds={"start": "place"})
 def narrow(xp, input, dim, start, length):
     """`length` consecutive slices along `dim`, from `start` on.
 
@@ -271,9 +271,9 @@ def narrow(xp, input, dim, start, length):
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    if not isinstance(start, int) and (start.ndim or not is_integer(start.dtype)):
+    if type(start) is not int:
         raise RuntimeError("start must be an 0-dim integral Tensor.")
-    dim, start = axes(dim, input.ndim), int(start)
+    dim = axes(dim, input.ndim)
     size = input.shape[dim]
     if not -size <= start <= size:
         raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")

@@ -86,8 +86,9 @@ def wrong(op, values, error=None):
 def right(op, values) -> tuple:
     """Return arguments, with Python's numbers in the place of tensors and of NumPy's that stand for some.
 
-    Ints of more than 64 bits become floats where such are meant. Raises PyTorch's error for the first argument that is
-    of a wrong kind.
+    Ints of more than 64 bits become floats where such are meant. Who writes to a tensor afterwards that stood for a
+    number changes neither what the call keeps for its gradient nor the view that it made. Raises PyTorch's error for
+    the first argument that is of a wrong kind.
     """
     error = wrong(op, values)
     if error is not None:
@@ -96,13 +97,24 @@ def right(op, values) -> tuple:
     for name, wanted in op.known_kinds.items():
         position = op.index[name]
         value = right[position]
-        if wanted.plain and is_tensor(value) or isinstance(value, numpy.generic):
-            right[position] = value = value.item()
+        if wanted.plain and "Tensor" not in wanted.words:
+            value = right[position] = _number(value, "int" in wanted.words)
+        if isinstance(value, numpy.generic):
+            value = right[position] = value.item()
         if isinstance(value, complex) and wanted.real:
             right[position] = value.real
         elif wanted.words == "float" and overflows(value):
             right[position] = float(value)
     return tuple(right)
+
+
+def _number(value, whole):
+    """Return a value with numbers in the place of tensors that stand for one; with `whole` of integer tensors only."""
+    if type(value) in (tuple, list) and any(map(is_tensor, value)):
+        return type(value)([_number(item, whole) for item in value])
+    if not is_tensor(value) or value.ndim or whole and not is_int(value):
+        return value
+    return value.item()
 
 
 def _imaginary(value) -> bool:

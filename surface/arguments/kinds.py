@@ -115,6 +115,7 @@ def alternatives():
         "float": Kind("float", "1.0", (int, float, bool), is_float),
         "floats": Kind("tuple of floats", "(0.0, 1.0)", _SIZES, is_floats),
         "int": Kind("int", "1", (int,), is_int),
+        "place": Kind("int", "1", (int,), lambda v: is_int(v) or is_tensor(v)),  # of tensors the op says which
         "ints": Kind("tuple of ints", "(2, 3)", _SIZES, is_ints),
         "some_ints": Kind("tuple of ints", "(2, None)", _SIZES, is_some_ints),
         "bool": Kind("bool", "True or False", (bool,), _instance(bool)),
