@@ -15,6 +15,7 @@ import typer.core
 import typer.main
 
 from plugrad import __version__, errors, registry
+from plugrad.cli.output import escaped
 from plugrad.registry import third_parties
 from plugrad.registry.third_parties.commands import commands_of, named
 
@@ -39,6 +40,13 @@ class _Commands(typer.core.TyperGroup):
         self._running = False
         self._asked: set = set()  # ids of the plugins whose hook was called
         self._offers: dict = {}  # name of a command -> pairs (plugin, command)
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter.__bases__ as error:  # whatever is said of wrong usage may quote what was written
+            error.message = escaped(error.message)
+            raise
 
     def resolve_command(self, ctx, args):
         self._running = True

@@ -79,9 +79,14 @@ def _row(cells, widths) -> str:
     return "  ".join([cell.ljust(width) for cell, width in zip(cells, widths)]).rstrip()
 
 
+def escaped(text: str) -> str:
+    """Return lines of text without characters that steer the terminal."""
+    return "".join([c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text])
+
+
 def readable(text: str) -> str:
     """Return text of others for the terminal: on one line, without characters that steer it."""
-    return "".join([c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(text.split())])
+    return escaped(" ".join(text.split()))
 
 
 def say(text: str, indent: str = "", err: bool = False, wrap: bool = True) -> None:
@@ -92,8 +97,7 @@ def say(text: str, indent: str = "", err: bool = False, wrap: bool = True) -> No
     """
     stream = sys.stderr if err else sys.stdout
     encoding, width = getattr(stream, "encoding", None) or "utf-8", _width(stream) if wrap else None
-    text = "".join([c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text])
-    text = text.encode(encoding, "backslashreplace").decode(encoding)
+    text = escaped(text).encode(encoding, "backslashreplace").decode(encoding)
     for number, line in enumerate(text.split("\n")):
         first = indent if number else ""
         if width is not None and len(first + line) > width:

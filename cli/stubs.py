@@ -17,6 +17,8 @@ def stubs(
 
     Type checkers then see the names of third-party plugins, too: pyright by itself, mypy if mypy_path says so.
     """
+    if folder.resolve() == pathlib.Path.cwd():  # Python may take that folder for the package, as it does for namespaces
+        raise typer.BadParameter("the folder `plugrad` would stand before plugrad itself here: write `typings`, say")
     refuse_unwritable(folder / "plugrad" / "__init__.pyi")
     paths = write(folder / "plugrad")
     say(f"{folder / 'plugrad'}: {counted(len(paths), 'file')}")

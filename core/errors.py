@@ -25,11 +25,11 @@ def warn(message: str, category=PluginWarning) -> None:
 
 
 def describe(error) -> str:
-    """Return an exception as one line, without its notes; also one whose own text can't be made."""
-    lines = traceback.format_exception_only(error)
+    """Return an exception as one line to print, without its notes; also one whose own text can't be made."""
     notes = getattr(error, "__notes__", None)
     after = sum(str(note).count("\n") + 1 for note in notes) if isinstance(notes, (list, tuple)) else 0
-    return " ".join(lines[-1 - after].removeprefix("plugrad.errors.").split())
+    line = " ".join(traceback.format_exception_only(error)[-1 - after].removeprefix("plugrad.errors.").split())
+    return "".join([c if c.isprintable() else f"\\x{ord(c):02x}" for c in line])
 
 
 def flag(name: str, value) -> bool:

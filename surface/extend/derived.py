@@ -50,6 +50,15 @@ def loss(*, module: str, forward=("input", "target"), buffers=(), check=None):
     """
 
     def derive(op: Op):
+        if not isinstance(op, Op):
+            raise TypeError(f'@loss(module="{module}") stands above the decorator of an op, such as @composite')
+        for what, names in (("forward", forward), ("buffers", buffers)):
+            missing = ", ".join(repr(name) for name in names if name not in op.parameters)
+            if missing:
+                raise TypeError(
+                    f"@loss of op {op.name!r} says {what}={tuple(names)}, and the op has no parameter {missing}; "
+                    f"it has {', '.join(op.parameters)}"
+                )
         options = {name: op.defaults.get(name) for name in op.parameters if name not in forward}
         op.loss_module = _loss_class(op, module, tuple(forward), tuple(buffers), options, check)
         return op

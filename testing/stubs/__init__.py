@@ -48,6 +48,8 @@ def write(folder, *, own=False) -> list[str]:
 
 def tree(*, own=False) -> dict[str, str]:
     """Return {path: text} of the stubs of all public modules; only plugrad's own names with `own`."""
+    for plugin in [one for one in registry.plugins.values() if not own and one.status == "not loaded"]:
+        registry.load_or_warn(plugin)  # one that fails has no names afterwards
     modules = {name: _module(name) for name in MODULES}
     modules = {name: module for name, module in modules.items() if module is not None}
     names = {name: _names(name, module, own) for name, module in modules.items()}
@@ -88,14 +90,13 @@ def _names(home, module, own) -> dict:
     """Return the public names of a module that can be had here, and what they are."""
     values = {}
     for name in sorted({*dir(module), *exports(module), *registry.names_in(home)}):
-        entry = registry.public.get(f"{home}.{name}" if home else name)
-        if own and entry is not None and not entry.provider.builtin:
-            continue
         if not name.isidentifier() or name.startswith("_") or name == "annotations":
             continue
         try:
-            values[name] = getattr(module, name)
-        except (AttributeError, registry.AmbiguousNameError, NotImplementedError, ImportError):
+            entry = registry.public.get(f"{home}.{name}" if home else name)
+            if not own or entry is None or entry.provider.builtin:
+                values[name] = getattr(module, name)
+        except (AttributeError, NotImplementedError, ImportError):  # several bring it, or its plugin does not load
             continue
     return values
 

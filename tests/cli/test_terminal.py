@@ -107,6 +107,22 @@ def test_what_strangers_write_does_not_steer_the_terminal(tmp_path):
     assert "Red \\x1b[31m, bell \\x07, größer, 日本." in shown.stdout
 
 
+def test_what_strangers_raise_does_not_steer_the_terminal_either(tmp_path):
+    source = r"raise ValueError('\x1b[2J wiped \x07')"
+    folder = build(tmp_path, "plugrad-rude", {"plugrad.ops": {"rude": "plugrad_rude"}}, plugrad_rude=source)
+    for arguments in (["check", "nothing"], ["plugins", "--load"], ["why", "rude"], ["check", "plugrad-rude"]):
+        told = run(None, folder, arguments=["-m", "plugrad.cli", *arguments])
+        assert not {"\x1b", "\x07"} & {*told.stdout, *told.stderr}, (arguments, told)
+    told = run("import plugrad; plugrad.rude", folder).stderr.splitlines()[-1]
+    assert "ValueError: \\x1b[2J wiped \\x07" in told, told
+
+
+@pytest.mark.parametrize("command", ["graph", "migrate", "inspect", "check", "why"])
+def test_names_that_are_refused_do_not_steer_it(command):
+    told = invoke(command, "\x1b[2Jno such thing\x07.py", status=2).output
+    assert "\x07" not in told and "\x1b[2J" not in told, told
+
+
 def test_a_terminal_of_few_letters_shows_the_others_escaped(tmp_path):
     folder = strange(tmp_path)
     for arguments in (["ops", "show", "strange"], ["ops", "strange"], ["plugins"]):

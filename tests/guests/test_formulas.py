@@ -1,11 +1,13 @@
 """Gradient formulas that are wrong, or can be used once only: errors that name op and argument, never wrong numbers."""
 
+import re
+
 import numpy
 import pytest
 
 import plugrad as torch
 from plugrad.catalog import details
-from plugrad.extend import composite, op, unary
+from plugrad.extend import binary, composite, loss, op, reduction, register, unary
 from plugrad.testing import cases
 
 
@@ -221,3 +223,51 @@ def test_what_is_no_number_is_no_result(kind, dtype):
     record = unary(lambda xp, input: numpy.zeros(input.shape).astype("int64").astype(dtype), name="dated", vjp=None)
     with pytest.raises(TypeError, match="the kernel of op '.*dated' returned array"):
         record(torch.ones(2, dtype=kind))
+
+
+@pytest.mark.parametrize("family", [op, unary, composite, reduction])
+def test_a_kernel_without_an_input_is_refused_where_it_is_declared(family):
+    with pytest.raises(TypeError, match=r"declared by a function written `def lonely\(xp, input, ...\)`, not by"):
+
+        @family
+        def lonely(input):
+            return input
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (lambda: binary(lambda xp, input: input, name="odd", vjp=None), "declared by @binary and takes 1 operand"),
+        (lambda: op(lambda xp, x: x, name="odd", returns="ab", vjp=None), "returns='ab': it must be a tuple of names"),
+        (lambda: op(lambda xp, x: x, name="odd", returns=("a", "b c"), vjp=None), "it must be a tuple of names"),
+        (lambda: op(lambda xp, x: x, name="odd", returns=("a", "a"), vjp=None), "needs a name of its own"),
+        (lambda: _with(composite(lambda F, x: x, name="odd"), "vjp"), "has a formula and is declared by @composite"),
+        (lambda: _with(composite(lambda F, x: x, name="odd"), "kernel"), "has a kernel and is declared by @composite"),
+    ],
+)
+def test_what_would_never_be_used_is_refused(record, said):
+    with pytest.raises(TypeError, match=re.escape(said)):
+        register(record())
+
+
+def _with(record, what):
+    """Give a record a formula or a kernel."""
+    declare = record.kernel("cpu") if what == "kernel" else record.vjp
+    declare(lambda F, g: g)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "says forward=('input', 'target'), and the op has no parameter 'input', 'target'; it has anchor"),
+        ({"forward": ("anchor", "other")}, "the op has no parameter 'other'"),
+        ({"forward": ("anchor",), "buffers": ("weight",)}, "says buffers=('weight',), and the op has no parameter"),
+    ],
+)
+def test_a_loss_names_parameters_of_its_op(options, said):
+    record = composite(lambda F, anchor, reduction="mean": anchor, name="odd_loss")
+    with pytest.raises(TypeError, match=re.escape(said)):
+        loss(module="OddLoss", **options)(record)
+    with pytest.raises(TypeError, match="stands above the decorator of an op"):
+        loss(module="OddLoss", **options)(lambda F, anchor: anchor)

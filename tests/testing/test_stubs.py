@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from support.distribution_builder import ROOT, build, op_module, output, run
+from support.distribution_builder import ROOT, build, command, op_module, output, refusal, run
 
 RIGHT = """
 import plugrad as torch
@@ -102,3 +102,19 @@ def test_type_checkers_see_what_programs_write(program, command):
     assert told.keys() == WRONG.keys()
     assert [line for line, text in told.items() if not re.search(WRONG[line], text)] == []
     assert pathlib.Path(program, "typings", "plugrad", "nn", "functional", "__init__.pyi").is_file()
+
+
+def test_a_plugin_that_fails_and_names_that_several_bring_are_left_out(tmp_path):
+    for name in ("first", "second"):
+        entries = {"plugrad.ops": {"both": f"plugin_{name}", name: f"plugin_{name}"}}
+        source = op_module("both").partition("@hookimpl")[0] + op_module(name)
+        build(tmp_path / name, f"plugrad-{name}", entries, **{f"plugin_{name}": source})
+    build(tmp_path / "third", "plugrad-third", {"plugrad.ops": {"third": "plugin_third"}}, plugin_third="1 / 0")
+    paths = [tmp_path / name for name in ("first", "second", "third")]
+    command("stubs", str(tmp_path / "typings"), paths=paths)
+    text = (tmp_path / "typings" / "plugrad" / "__init__.pyi").read_text()
+    assert "def first(" in text and "def second(" in text and "def both(" not in text and "third" not in text
+
+
+def test_stubs_do_not_stand_before_the_package(tmp_path):
+    assert "would stand before plugrad itself" in refusal("stubs", ".", cwd=tmp_path)
