@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
-    "subclasses": "call_of_dispatching detached item_of ones_like write_of_dispatching",
+    "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
     "autograd.rare.anomaly": "check_nan explain note_stack watching_walks", "autograd.rare.data_mistakes": "check_data",
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",

@@ -8,6 +8,7 @@ import numpy
 
 from plugrad.devices.device import backends_room
 from plugrad.devices.device import device as _device
+from plugrad.graph import rare
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
 from plugrad.tensor import inference, shared_memory
@@ -33,10 +34,7 @@ class TransferNode(Node):
 @core_method("_transfer")
 def _transfer(self, place):
     """Return a copy on another device; the gradient travels back."""
-    backend = lay_out(self)._type.backend
-    if self._type.symbolic:
-        backend.to_numpy(self._data)  # raises: there is no data
-    host = backend.to_numpy(self._data)
+    host = lay_out(self)._type.backend.to_numpy(self._data)  # raises where there is no data
     ttype = place.tensor_type(self._type.np)
     result = make(ttype.device.put(host), ttype)
     if ttype.device.type == self._type.device.type == "cpu" and result._data is self._data:
@@ -78,7 +76,7 @@ def _copied_data(tensor, memo):
     """Return a copy of the data; what shares memory on the CPU and is copied together shares it again."""
     array = lay_out(tensor)._data
     root = tensor._type.backend.storage(array)
-    if type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
+    if tensor._type.symbolic or type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
         return backends_room().following.copied(tensor, array)
     key = "storage", id(root)
     if key not in memo:
@@ -92,16 +90,16 @@ def _deepcopy(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-            "moment: detach() it, or clone() it inside the graph"
-        )
+        text = "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+        raise RuntimeError(f"{text}: detach() it, or clone() it inside the graph")
     copied = memo[id(self)] = _shallow(self, _copied_data(self, memo))
     if mode.inference:
         inference.mark(copied)
     if self.grad is not None:
         copied._grad = self.grad.__deepcopy__(memo)
     copied.__dict__.update(deepcopy(attributes_of(self), memo))
+    if type(self) is not Tensor:
+        rare.copy_slots(self, copied, memo)
     return copied
 
 

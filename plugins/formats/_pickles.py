@@ -53,7 +53,7 @@ PUSHED = {  # opcodes that push what follows them in the pickle
     b"V": lambda run: run.raw_line().decode("raw_unicode_escape"),
     b"X": _text(_uint, "utf-8", "surrogatepass"), b"\x8c": _text(_byte, "utf-8", "surrogatepass"),
     b"\x8d": _text(_ulong, "utf-8", "surrogatepass"),
-    b"U": _text(_byte, "latin1"), b"T": _text(_uint, "latin1"),
+    b"U": lambda run: run.old_text(_byte(run)), b"T": lambda run: run.old_text(_uint(run)),
     b"C": lambda run: run.take(_byte(run)), b"B": lambda run: run.take(_uint(run)),
     b"\x8e": lambda run: run.take(_ulong(run)), b"\x96": lambda run: bytearray(run.take(_ulong(run))),
     b"c": lambda run: run.world.name(f"{run.line()}.{run.line()}"),
@@ -77,10 +77,14 @@ def quickly_hashed(value):
 
 
 class Interpreter:
-    """Runs one pickle in `data`, from `position` on; afterwards `position` is behind it."""
+    """Runs one pickle in `data`, from `position` on; afterwards `position` is behind it.
 
-    def __init__(self, data: bytes, world, where: str, position=0):
+    Strings of Python 2 are decoded by `encoding`; "bytes" leaves them as they are.
+    """
+
+    def __init__(self, data: bytes, world, where: str, position=0, encoding="latin1"):
         self.data, self.world, self.where, self.position = data, world, where, position
+        self.encoding = encoding
         self.stack: list = []
         self.marks: list = []
         self.memo: dict = {}
@@ -112,6 +116,10 @@ class Interpreter:
             raise self.wrong("it is cut off")
         self.position += count
         return self.data[self.position - count : self.position]
+
+    def old_text(self, count: int):
+        """Return the next bytes as the string that they were in Python 2."""
+        return self.take(count) if self.encoding == "bytes" else str(self.take(count), self.encoding)
 
     def raw_line(self) -> bytes:
         """Return the bytes up to the next end of a line."""

@@ -158,6 +158,8 @@ class World:
 
     def persistent(self, identity):
         """Return the storage that the file mentions."""
+        if type(identity) is tuple:  # encoding="bytes" leaves texts of Python 2 as they are
+            identity = tuple([str(part, "latin1") if type(part) is bytes else part for part in identity])
         if type(identity) is tuple and len(identity) == 4 and identity[0] == "module":
             return identity[1]  # a class, of which the older stream also holds the source
         if type(identity) is not tuple or len(identity) not in (5, 6) or identity[0] != "storage":

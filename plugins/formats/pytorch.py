@@ -147,7 +147,8 @@ class _Stream:
 def _run(data, world, options):
     if options.trusted:
         return _unpickled(data, world, options)
-    obj = _guarded(Interpreter(data, world, world.where))
+    encoding = options.pickle_arguments.get("encoding", "latin1")
+    obj = _guarded(Interpreter(data, world, world.where, encoding=encoding))
     for value in _parts(obj):
         if isinstance(value, Name):
             raise world.refused(value.dotted)

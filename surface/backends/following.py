@@ -75,6 +75,8 @@ def place_of(value):
 
 def copied(tensor, array):
     """Return a copy of the array of a tensor, on its device."""
+    if hasattr(array, "alike"):  # a wrapper's, which has nothing to copy
+        return array.alike()
     with on(tensor.device):
         return array.copy() if tensor._type.symbolic else array.copy(order="K")
 

@@ -7,6 +7,7 @@ import warnings
 from plugrad.nn.utils import _calls
 
 __all__ = ["functional_call"]
+_functional_call = _calls.functional_call  # the name in programs that were written before there was a public one
 
 
 def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):

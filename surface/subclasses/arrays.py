@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy
 
 import plugrad
@@ -46,6 +48,10 @@ class WrapperArray(numpy.ndarray):
     __array_ufunc__ = __array_function__ = __getitem__ = __setitem__ = copy = astype = tolist = tobytes = item = _refuse
     __array__ = view_as = reshape = transpose = _refuse
 
+    def alike(self):
+        """Return another array of the same form, for a copy of the tensor."""
+        return WrapperArray.of(self.shape, self.dtype, self.steps)
+
     # ------------------------------------------------------------------------------------------ what is saved
 
     def captured(self, tensor):
@@ -73,12 +79,23 @@ class WrapperArray(numpy.ndarray):
 
 def attributes_of(tensor) -> dict:
     """Return the attributes that a tensor's class gave it, in slots too."""
-    attributes = {name: value for name, value in vars(tensor).items() if name not in _OF_TENSORS}
+    return {name: value for name, value in vars(tensor).items() if name not in _OF_TENSORS} | _slots_of(tensor)
+
+
+def _slots_of(tensor) -> dict:
+    attributes = {}
     for cls in type(tensor).__mro__:
         slots = vars(cls).get("__slots__", ()) if issubclass(cls, Tensor) and cls is not Tensor else ()
         names = [name for name in ((slots,) if isinstance(slots, str) else slots) if hasattr(tensor, name)]
         attributes |= {name: getattr(tensor, name) for name in names}
     return attributes
+
+
+def copy_slots(tensor, copied, memo) -> None:
+    """Give a deep copy of a tensor what its class keeps in slots."""
+    for name, value in _slots_of(tensor).items():
+        if not hasattr(copied, name):
+            setattr(copied, name, copy.deepcopy(value, memo))
 
 
 def _row_major(shape):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import plugrad
@@ -49,6 +51,7 @@ CASES = {
     "several results": lambda T, x, m: [repr(part) for part in (*x.max(0), *T.split(x, 1))],
     "views": lambda T, x, m: (tuple(x.view(3, 1).t().shape), repr(m[0]), repr(m.t()[:, 1])),
     "lists": lambda T, x, m: repr(T.cat([x, x]).detach()),
+    "copied deeply": lambda T, x, m: (repr(copy.deepcopy(x)), copy.deepcopy(m.detach()).elem is m.elem),
     "beside a plain one": lambda T, x, m: repr((T.ones(3) + x).detach()),
     "backward": lambda T, x, m: ((x * x.exp()).sum().backward(), repr(x.grad))[1],
     "backward to a plain one": lambda T, x, m: _plain_leaf(T, x),

@@ -3,6 +3,7 @@
 import collections
 import copy
 import io
+import re
 
 import numpy
 import pytest
@@ -11,7 +12,9 @@ import plugrad
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:TypedStorage", "ignore:ComplexHalf")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Sparse CSR", "ignore:TypedStorage", "ignore:ComplexHalf", "ignore:pickle_load"
+)
 DTYPES = (
     "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 uint16 uint32 uint64 "
     "float8_e4m3fn float8_e5m2"
@@ -318,3 +321,16 @@ def test_a_program_of_torchscript_is_named_as_one(tmp_path):
     for load in plugrad.load, plugrad.jit.load:
         with pytest.raises(plugrad.serialization.CheckpointError, match="is a TorchScript program, which needs"):
             load(tmp_path / "program.pt")
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-8", "bytes", "latin1"])
+def test_strings_of_python_2_are_decoded_as_asked(encoding, trusted):
+    file = saved(torch, ["abcdefg", torch.ones(2), {"n": 3}], **STREAM)
+    old = file.getvalue().replace(b"X\x07\x00\x00\x00abcdefg", b"U\x07\xc5\xbcabcde")
+    old = re.sub(rb"X(.)\x00\x00\x00", rb"U\1", old)  # all other texts, too: none is longer than 255 bytes
+    theirs, ours = (
+        library.load(io.BytesIO(old), weights_only=not trusted, encoding=encoding) for library in (torch, plugrad)
+    )
+    assert same(ours, theirs)
+    assert ours[0] == {"utf-8": "\u017cabcde", "bytes": b"\xc5\xbcabcde", "latin1": "\xc5\xbcabcde"}[encoding]
