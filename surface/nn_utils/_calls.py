@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from functools import partial
 from io import BytesIO
 
 import plugrad
 from plugrad import Tensor
+from plugrad.nn import Parameter
 from plugrad.nn.utils import parametrize
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -24,74 +26,96 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
         tie_weights: a parameter that has several names is replaced under all of them.
         strict: demand exactly the names that the module has.
 
-    Raises ValueError when a name is in several dicts or names of one tensor get several values, and RuntimeError for
-    missing or unexpected names when `strict`.
+    A name that the module does not have is an attribute for the time of the call. A single dict gets the tensors that
+    the module puts in the place of given ones, as statistics are.
+
+    Raises ValueError when a name is in several dicts or names of one tensor get several values, RuntimeError for
+    missing or unexpected names when `strict`, TypeError for values that are no tensors, and for attributes that are
+    none, AttributeError for submodules that are not there.
 
     >>> import plugrad as torch
     >>> layer = torch.nn.Linear(2, 1, bias=False)
     >>> torch.func.functional_call(layer, {"weight": torch.ones(1, 2)}, torch.ones(2))
     tensor([2.])
     """
-    values = _joined(parameter_and_buffer_dicts)
+    given = parameter_and_buffer_dicts
+    values = _joined(given)
     places: dict = {}  # name -> (table of a module, key in it)
     for prefix, owner in module.named_modules(remove_duplicate=False):
         for table in (owner._parameters, owner._buffers):
             for key, held in table.items():
                 if held is not None:
                     places[f"{prefix}.{key}" if prefix else key] = (table, key)
+    if tie_weights:
+        _tie(values, places)
     if strict:
         _check_names(module, values, places)
-    if tie_weights:
-        groups: dict = {}
-        for name, (table, key) in places.items():
-            groups.setdefault(id(table[key]), []).append(name)
-        for group in groups.values():
-            given = [values[name] for name in group if name in values]
-            if len({id(value) for value in given}) > 1:
-                raise ValueError(
-                    f"functional_call got multiple values for keys {sorted(group)}, which are tied. Consider using "
-                    "tie_weights=False"
-                )
-            if given:
-                values.update(dict.fromkeys(group, given[0]))
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     kept = _unregistered(module, values, places)
     swapped = [(*places[name], value) for name, value in values.items() if name in places]
-    with _restoring([table for table, _, _ in swapped], [{key: table[key]} for table, key, _ in swapped]):
+    with _restoring([(table, key) for table, key, _ in swapped]):
         for table, key, value in swapped:
             table[key] = value
         with parametrize.keeping(kept):
-            return module(*args, **(kwargs or {}))
+            try:
+                return module(*args, **(kwargs or {}))
+            finally:
+                if isinstance(given, dict):  # which gets what the module put in the place of a value
+                    own = {name: places[name] for name in given if name in places}
+                    given.update((name, table[key]) for name, (table, key) in own.items() if key in table)
+
+
+def _tie(values, places) -> None:
+    """Give each name of a tensor that has several the value that one of them is given."""
+    groups: dict = {}
+    for name, (table, key) in places.items():
+        groups.setdefault(id(table[key]), []).append(name)
+    for group in groups.values():
+        given = [values[name] for name in group if name in values]
+        if len({id(value) for value in given}) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(group)}, which are tied. Consider using "
+                "tie_weights=False"
+            )
+        if given:
+            values.update(dict.fromkeys(group, given[0]))
 
 
 def _unregistered(module, values, places) -> dict:
-    """Find tensors that are neither parameters nor buffers: return parametrized ones, add plain attributes to `places`.
+    """Find the other names: return parametrized tensors, and add to `places` attributes, which may be new ones.
 
     A parametrized tensor is replaced as a whole, and what it is computed from isn't asked for.
     """
     kept = {}
     for name, value in values.items():
-        path, _, key = name.rpartition(".")
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"{value} is not an instance of torch.Tensor; functional_call puts it in place of {name}")
         if name in places:
             continue
-        try:
-            owner = module.get_submodule(path)
-        except AttributeError:
-            continue
+        path, _, key = name.rpartition(".")
+        owner = module.get_submodule(path)
         if parametrize.is_parametrized(owner, key):
             kept[owner.parametrizations[key]] = value
-        elif isinstance(vars(owner).get(key), Tensor):
-            places[name] = (vars(owner), key)
+            continue
+        old = getattr(owner, key, None)
+        if old is not None and not isinstance(old, Tensor):
+            raise TypeError(f"attribute `{key}`: {old} is not an instance of torch.Tensor, which could be replaced")
+        known = [table for table in (owner._parameters, owner._buffers) if key in table]
+        places[name] = (*known, owner._parameters if isinstance(value, Parameter) else vars(owner))[0], key
     return kept
 
 
-def _restoring(tables, entries) -> BytesIO:
-    """Return a context at whose end dicts get entries back; as that of a mode it needs no Python code: see `regions`.
+def _restoring(places) -> BytesIO:
+    """Return a context at whose end dicts are at keys as they were; as that of a mode it needs no Python code.
 
-    What a `with` block closes is a file: it calls `close`, here a C function that calls another for each dict.
+    What a `with` block closes is a file: it calls `close`, here a C function that calls others for each dict. See
+    `regions`.
     """
+    old = [(table, {key: table[key]}) for table, key in places if key in table]
+    new = [place for place in places if place[1] not in place[0]]
     context = BytesIO()
-    context.close = partial(deque, map(dict.update, tables, entries), 0)
+    gone = itertools.starmap(dict.pop, [(table, key, None) for table, key in new])
+    context.close = partial(deque, itertools.chain(itertools.starmap(dict.update, old), gone), 0)
     return context
 
 
