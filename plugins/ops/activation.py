@@ -184,7 +184,7 @@ hardswish.kernel("cpu")(native("hardswish", otherwise=hardswish, plain=True)(_of
 
 @hardswish.vjp
 def hardswish_vjp(F, g, input):
-    inner = F.where(input <= -3, 0.0, g * (F.clamp(input, -3.0, 3.0) * (1 / 3) + 0.5))
+    inner = F.where(input <= -3, 0.0, g * (F.clamp(input, -3.0, 3.0) / 3 + 0.5))
     return F.where(input < 3, inner, g)
 
 

@@ -127,6 +127,7 @@ CASES = {
     "running sums of float32": lambda T: T.cumsum(T.full((100_000,), 1e-4), 0)[[9, 999, 99_999]],
     "running sums that cancel": lambda T: T.cumsum(T.tensor([1e8, 1e-4, -1e8, 1e-4]), 0),
     "running products of float32": lambda T: T.cumprod(T.full((1000,), 1.001), 0)[[9, 999]],
+    "slopes of hardswish": lambda T: slopes(T, T.nn.functional.hardswish, [-3.0, -1.5, -1.5 - 2**-22, 0.0, 3.0]),
     "silu of zeros": lambda T: T.nn.functional.silu(T.tensor([-0.0, 0.0] * 20)),
     "linspace from minus infinity": lambda T: T.linspace(-math.inf, 1, 5),
     "linspace to infinity": lambda T: T.linspace(1, math.inf, 4),
@@ -150,6 +151,12 @@ CASES = {
     "addbmm_ of what is broadcast": lambda T: T.ones(3).addbmm_(T.ones(4, 2, 5), T.ones(4, 5, 3)),
     "embedding_bag's maxima among equals": lambda T: bag(T),
 }  # fmt: skip
+
+
+def slopes(library, function, points):
+    x = library.tensor(points, requires_grad=True)
+    function(x).sum().backward()
+    return x.grad
 
 
 def gradient(library, function):
