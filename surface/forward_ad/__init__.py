@@ -5,23 +5,26 @@ Ops need no rule of their own: see `plugrad.autograd.forward_ad.rules`.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 from plugrad import Tensor
 from plugrad.arguments import is_int
-from plugrad.autograd.forward_ad.levels import Level, check_out, follow_base, leaf_of, unwrapped, without_history
+from plugrad.autograd.forward_ad.levels import (
+    Leaving,
+    Level,
+    check_out,
+    follow_base,
+    leaf_of,
+    unwrapped,
+    without_history,
+)
 from plugrad.autograd.forward_ad.rules import way
 from plugrad.graph.modes import ModeContext, mode
-from plugrad.regions import Exit, declare
 
 __all__ = [
     "Level", "UnpackedDualTensor", "check_out", "dual_level", "enter_dual_level", "exit_dual_level", "leaf_of",
     "make_dual", "unpack_dual", "unwrapped", "way", "without_history",
 ]  # fmt: skip
-
-
-declare("dual", None)  # the Level of this thread's block
 
 
 def __getattr__(name):
@@ -57,19 +60,6 @@ def exit_dual_level(*, level=None) -> None:
     ended.__exit__()
 
 
-class _Leaving(Exit):
-    """The `__exit__` of a level. What interrupts it leaves tangents behind that nobody can ask for."""
-
-    def __get__(self, context, owner=None):
-        return partial(_left, super().__get__(context, owner))
-
-
-def _left(leave, *exception) -> None:
-    if mode.dual is not None:
-        mode.dual.__exit__()
-    leave(*exception)
-
-
 class dual_level(ModeContext):
     """A block in which tensors can carry tangents.
 
@@ -88,7 +78,7 @@ class dual_level(ModeContext):
         super().__enter__()
         return 0
 
-    __exit__ = _Leaving()
+    __exit__ = Leaving()
 
 
 class UnpackedDualTensor(NamedTuple):

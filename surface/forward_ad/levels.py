@@ -16,19 +16,21 @@ import gc
 import itertools
 import sys
 import weakref
+from functools import partial
 
 from plugrad import Tensor, nest
 from plugrad.autograd.forward_ad import rules
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
 from plugrad.graph.nodes import OutputSlot
-from plugrad.regions import declare
+from plugrad.regions import Exit, declare
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.overriding import disabled
 
 _MARKS = "plugrad.tensor.views"
 
 declare("forward_paused", False)  # whether results get no tangents
+declare("dual", None)  # the Level of this thread's `dual_level`
 
 
 class Level:
@@ -73,6 +75,19 @@ class Level:
     def hidden(self, tensors) -> _Hidden:
         """Return a context in which tensors have none of their tangents at this level."""
         return _Hidden(self, tensors)
+
+
+class Leaving(Exit):
+    """The `__exit__` of a `dual_level`. What interrupts it leaves tangents behind that nobody can ask for."""
+
+    def __get__(self, context, owner=None):
+        return partial(_left, super().__get__(context, owner))
+
+
+def _left(leave, *exception) -> None:
+    if mode.dual is not None:
+        mode.dual.__exit__()
+    leave(*exception)
 
 
 class _Hidden:
