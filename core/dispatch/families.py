@@ -79,6 +79,8 @@ class Elementwise(Op):
         result = dtypes.result_type(*described)
         if result is dtypes.complex32:
             result = dtypes.complex64  # the narrowest complex type that NumPy has
+        if result.is_complex and self.complex is False:  # because of a number
+            raise NotImplementedError(f"\"{self.name}\" not implemented for '{result._label}': it is not defined there")
         promote = self.promote
         if promote == "float" and not (result.is_floating_point or result.is_complex):
             result = dtypes.get_default_dtype()

@@ -148,7 +148,7 @@ def two_steps(xp, shape, index):
 
 
 def reworded(error, shape, by_tensors=False):
-    """NumPy's IndexError in PyTorch's words, which are others where an index is a tensor."""
+    """NumPy's IndexError or OverflowError in PyTorch's words, which are others where an index is a tensor."""
     text = str(error)
     if "too many indices" in text:
         if not shape:
@@ -157,7 +157,7 @@ def reworded(error, shape, by_tensors=False):
                 "C++ to convert a 0-dim tensor to a number"
             )
         return IndexError(f"too many indices for tensor of dimension {len(shape)}")
-    if text.startswith("only integers"):  # all others were refused before: it is one that NumPy can't hold
+    if isinstance(error, OverflowError) or text.startswith("only integers"):  # all others were refused before
         return ValueError("Overflow when unpacking long long: an index does not fit in 64 bits")
     if by_tensors and text.endswith("with size 0"):
         text = "index is out of bounds for dimension with size 0"

@@ -64,7 +64,7 @@ def basic_index(xp, input, index):
                 index = ix.two_steps(xp, input.shape, index)[0]
             return input[index]
         return input[(*index, Ellipsis)]  # the Ellipsis makes NumPy return a view where it would return a number
-    except IndexError as error:
+    except (IndexError, OverflowError) as error:
         raise ix.reworded(error, input.shape) from None
 
 
@@ -96,7 +96,7 @@ def advanced_index(xp, input, index):
         region = input[basic]
         ix.check_arrays(xp, region.shape, arrays)
         return xp.asarray(region[arrays], order="C")  # NumPy leaves the indexed dimensions in front
-    except IndexError as error:
+    except (IndexError, OverflowError) as error:
         raise ix.reworded(error, input.shape, by_tensors=True) from None
 
 
@@ -121,7 +121,7 @@ def index_by(xp, input, index):
             ix.check_arrays(xp, input.shape, (index,))
         try:
             return input.take(index, 0)
-        except IndexError as error:
+        except (IndexError, OverflowError) as error:
             raise ix.reworded(error, input.shape) from None
     if index.dtype.kind == "b" and index.ndim and input.shape[: index.ndim] == index.shape:
         return input[index]
@@ -246,7 +246,7 @@ def assign(xp, out, index, value):
         if hasattr(value, "dtype"):
             value = _filling(value, out.dtype) if fills else converted(xp, value, out.dtype)
         _put(xp, region, (arrays[0] if len(arrays) == 1 else arrays) if arrays else ..., value)
-    except IndexError as error:
+    except (IndexError, OverflowError) as error:
         raise ix.reworded(error, out.shape) from None
     except (ValueError, TypeError):  # NumPy's for a boolean index and values of two dimensions
         if region is None:  # the index itself is wrong

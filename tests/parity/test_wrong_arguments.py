@@ -137,7 +137,8 @@ F.dropout(x, T.tensor([0.5])) | T.dropout(x, T.tensor(0.5, requires_grad=True), 
 T.fft.fft2(x, s=[1, None]) | T.fft.fftn(x, s=[1.0]) | T.fft.hfft2(x, dim=[True]) | T.fft.fftshift(x, dim=[True])
 T.nn.Conv2d(1, 1, 1, padding=(1,), padding_mode='circular')(x[None, None])
 T.addmm(x, x, T.ones(3, 3), alpha=1e39) | T.addmv(x[0], T.ones(3, 3), x[0], beta=1e39)
-x.half().addr(i[:, 0], i[0], beta=1e5)
+x.half().addr(i[:, 0], i[0], beta=1e5) | x[1 << 63] | x[None, -(1 << 63) - 1] | x.__setitem__(1 << 63, 1)
+x.__setitem__(([0], 1 << 63), 1.0) | T.xlogy(x, 1j) | T.special.xlog1py(x, 1j) | T.copysign(x, 1j)
 x[:1, 0].view(True) | x[:1, 0].reshape(True) | x[:1, 0].view((True,)) | T.reshape(x[:1, 0], [True])
 setattr(x, 'requires_grad', 1) | delattr(x, 'requires_grad') | x[:1, :1].view(True, 1)
 x[:1, :1].reshape((True, -1)) | x[:0].view(False, 3) | x[::1.5] | x[::'a']
