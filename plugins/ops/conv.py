@@ -26,6 +26,7 @@ def convolution(F, input, weight, bias, stride, padding, dilation, transposed, o
     tensor([[[3., 3.]]])
     """
     n = weight.ndim - 2
+    output_padding = per_axis(output_padding, n, "output_padding", "convolution")
     if transposed:
         return _conv_transpose(F, n, input, weight, bias, stride, padding, output_padding, groups, dilation)
     return _conv(F, n, input, weight, bias, stride, padding, dilation, groups)

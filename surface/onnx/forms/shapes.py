@@ -153,8 +153,8 @@ def full_form(g, size, fill_value, **_):
 
 
 @form("arange")
-def arange_form(g, start=None, end=None, step=1, **_):
-    if end is None:
+def arange_form(g, start=..., end=..., step=1, **_):
+    if end is ...:
         start, end = 0, start
     dtype = g.results[0].dtype
     ends = [
