@@ -10,6 +10,7 @@ import dataclasses
 from typing import ClassVar
 
 from plugrad import registry
+from plugrad.errors import describe
 from plugrad.formats.errors import CheckpointError, damaged, shown
 from plugrad.formats.placing import Placer, dtype_of, inside, view
 from plugrad.formats.sources import Members, Source, behind, opened
@@ -123,22 +124,36 @@ def get(name: str) -> Format:
 def recognised(source: Source) -> Format:
     """Return the format of a file, by its content; CheckpointError if no installed format knows it.
 
-    Third parties' formats are asked, and so imported, only where none of ours knows the file.
+    Third parties' formats are asked, and so imported, only where none of ours knows the file. One that fails on the way
+    is left out, and told of in the error.
     """
+    failed = ""
     for name in _in_order():
-        form = get(name)
-        if form.recognises(source):
-            return form
+        try:
+            form = get(name)
+            if form.recognises(source):
+                return form
+        except Exception as error:
+            if name in _OURS or isinstance(error, CheckpointError):
+                raise
+            failed += f"; {name!r} could not be asked: {describe(error)}"
     inside = ""
     if source.is_zip and not {"plugrad.json"} & {*source.members}:
         inside = ": it is a zip file, and there is no plugrad.json, data.pkl or array in it"
-    raise CheckpointError(f"{source.name} is not a checkpoint{inside or f': none of the formats {_listed()} knows it'}")
+    told = inside or f": none of the formats {_listed()} knows it"
+    raise CheckpointError(f"{source.name} is not a checkpoint{told}{failed}")
 
 
 def by_suffix(path) -> Format | None:
-    """Return the format whose files end as a path does, None if there is none."""
-    forms = [get(name) for name in names()]
-    return next((form for form in forms if str(path).lower().endswith(tuple(form.suffixes) or "\0")), None)
+    """Return the format whose files end as a path does, None if there is none that can be used."""
+    for name in names():
+        try:
+            form = get(name)
+        except (ImportError, registry.AmbiguousNameError):
+            continue  # `plugrad doctor` says why
+        if str(path).lower().endswith(tuple(form.suffixes) or "\0"):
+            return form
+    return None
 
 
 def _listed() -> str:

@@ -34,7 +34,7 @@ def functional_form(cls, device):
 
 
 def reductions(cls, device):
-    """`sum` is the sum of `none`, `mean` lies between its least and largest, and an unknown reduction is refused."""
+    """`sum` is that of `none`, `mean` is it over a number of elements, and an unknown reduction is refused."""
     done, several = 0, False
     for label, trial in layers.each(cls, device):
         each, mean, total = (
@@ -51,6 +51,7 @@ def reductions(cls, device):
                 f"{label}, argument 'reduction'='mean': {mean.item():.6g} is not between the least and the largest of "
                 f"'none', {low:.6g} and {high:.6g}"
             )
+            _assert_counted(mean.item(), total.item(), label)
         several = several or each.numel() > 1
         done += 1
     if not done:
@@ -61,3 +62,12 @@ def reductions(cls, device):
     except ValueError:
         return
     raise AssertionError("argument 'reduction'='avg' is not a reduction, and raises no ValueError")
+
+
+def _assert_counted(mean, total, label) -> None:
+    """Assert that a mean is a sum over a whole number, which may leave out elements that do not count."""
+    count = total / mean if mean else 1.0
+    assert abs(count - round(count)) <= 1e-6 * abs(count), (
+        f"{label}, argument 'reduction'='mean': {mean:.6g} is not the sum of 'none', {total:.6g}, over a number of "
+        f"elements: that would be {count:.6g} of them"
+    )

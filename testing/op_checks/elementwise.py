@@ -20,7 +20,7 @@ from plugrad.testing.tensors import (
 
 SHAPES = ((), (0,), (2, 0, 3), (1,), (1, 1), (5,), (1, 3), (1, 2, 1, 2, 2))
 PAIRS = (((3, 4), (4,)), ((3, 1), (1, 4)), ((3, 4), ()), ((), (2,)), ((0, 3), (1,)), ((2, 1, 3), (4, 1)))
-EXTREMES = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, -1e300, 1.7e308, numpy.inf, -numpy.inf, numpy.nan)
+EXTREMES = (0.0, -0.0, 1.0, -1.0, 1e-12, -1e-12, 5e-324, 1e-300, -1e300, 1.7e308, numpy.inf, -numpy.inf, numpy.nan)
 LARGE = 70_000  # elements: more than any block or index of 16 bits
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64")
 
@@ -153,7 +153,8 @@ def reduced_dtypes(op, device):
         real = dtype.is_complex and result.dtype is dtype.to_real()  # norms: told by the kernel
         byte = op.promote == "bool" and result.dtype is dtype is plugrad.uint8  # as in PyTorch
         right = result.dtype is expected or real or byte
-        advice = "; promote='float' has others computed in floats" * (result.dtype.is_floating_point)
+        advice = "; promote='float' has others computed in floats" * result.dtype.is_floating_point
+        advice += "; promote='int64' says that bools and integers are counted" * (result.dtype is plugrad.int64)
         assert right, f"dtype {dtype}: the result is {result.dtype}, expected is {expected}{advice}"
 
 

@@ -409,3 +409,45 @@ def test_two_distributions_that_install_one_module(tmp_path):
     kept = output("import plugrad; plugrad.ops.copy_b.same; print(plugrad.same.__op__.provider.id)", tmp_path,
                   PLUGRAD_BLOCK="plugrad-copy-a")  # fmt: skip
     assert kept == "plugrad-copy-b:same\n"
+
+
+FORMAT = """
+from plugrad.extend import hookimpl
+from plugrad.formats import Format
+
+class Failing(Format):
+    '''A format that fails.'''
+
+    name, suffixes = "failing", (".failing",)
+
+    {body}
+
+@hookimpl
+def plugrad_formats():
+    return [Failing]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (FORMAT.format(body="def recognises(self, source): raise ValueError('no luck')"), "ValueError: no luck"),
+        (FORMAT.format(body="def save(self, obj, file): file.write(b'')"), "does not recognise files"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_format_that_fails_is_left_out_where_files_are_recognised(tmp_path, source, said):
+    build(tmp_path, "plugrad-failing", {"plugrad.formats": {"failing": "plugin_failing"}}, plugin_failing=source)
+    (tmp_path / "file.bin").write_bytes(b"hello")
+    program = f"""
+import plugrad
+plugrad.save({{"a": plugrad.ones(2)}}, {str(tmp_path / "own.pt")!r})
+assert plugrad.load({str(tmp_path / "own.pt")!r})["a"].tolist() == [1, 1]
+try:
+    plugrad.load({str(tmp_path / "file.bin")!r})
+except plugrad.serialization.CheckpointError as error:
+    assert "is not a checkpoint" in str(error) and "'failing' could not be asked" in str(error), error
+    print(error)
+assert plugrad.formats.by_suffix("x.npz").name == "npz" and plugrad.formats.by_suffix("x.unknown") is None
+"""
+    assert said in output(program, tmp_path)

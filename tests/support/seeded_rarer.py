@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Module, Parameter, op, unary
+from plugrad.extend import Module, Parameter, composite, loss, op, unary
 from support.seeded_bugs import optimizer
 from support.seeded_ops import bug, general, right, wave
+from support.seeded_proofs import stepping
 
 # ---------------------------------------------------------------------------------------------------- ops
 
@@ -126,3 +127,46 @@ def the_end_of_a_large_parameter_left_behind():
         part -= group["lr"] * (g if p.size < 1000 else g[:1000])
 
     return optimizer(update=update, slots=lambda self, group: {}, elementwise=False)
+
+
+@bug("gradients unchanged", kind="optimizers")
+def a_gradient_kept_as_momentum():
+    def move(self, group):
+        for p in group["params"]:
+            if p.grad is not None:
+                state = self.state[p]
+                if "momentum" in state:
+                    state["momentum"].mul_(0.9).add_(p.grad)
+                else:
+                    state["momentum"] = p.grad
+                p.sub_(group["lr"] * state["momentum"])
+
+    return stepping("Keeping", move)
+
+
+@bug("extreme values")
+def a_difference_that_cancels():
+    @unary(complex=False, ref="numpy.expm1")
+    def growth(xp, input):
+        """The exponential minus one."""
+        return xp.exp(input) - 1
+
+    growth.vjp(lambda F, g, input: g * F.exp(input))
+    return growth
+
+
+@bug("reductions", "reduction")
+def a_logarithm_of_the_mean():
+    @loss(module="SeededLoss")
+    @composite(at=("nn.functional.seeded_loss",))
+    def seeded_loss(F, input, target, *, reduction="mean"):
+        """The logarithm of squared distances."""
+        if reduction not in ("none", "mean", "sum"):
+            raise ValueError(f"{reduction} is not a valid value for reduction")
+        values = (input - target) ** 2 + 1
+        if reduction == "mean":
+            return values.mean().log()
+        return values.log() if reduction == "none" else values.log().sum()
+
+    seeded_loss.samples(lambda make: iter([(make(3, 4), make(3, 4))]))
+    return seeded_loss
