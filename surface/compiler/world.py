@@ -18,6 +18,7 @@ import numpy
 
 from plugrad import Generator, Tensor
 from plugrad.compiler.sizes import CaptureError
+from plugrad.extend import Op
 from plugrad.nn import Module
 from plugrad.optim import Optimizer
 
@@ -69,6 +70,10 @@ class World:
         if type(item).__module__.startswith("plugrad.compiler"):  # it changes when it is called; what counts is inside
             inner = vars(item)
             return [inner.get("graph"), inner.get("function"), *inner.get("_modules", {}).values()]
+        if isinstance(item, Op):  # what is derived from a record comes at its first use; what counts are its functions
+            return [*item.kernels.values(), *[formula.function for formula in item.formulas]]
+        if type(item).__module__.startswith("plugrad.dispatch."):  # where functions look ops up
+            return ()
         if isinstance(item, Generator):
             self.generators.append(item)
             return ()

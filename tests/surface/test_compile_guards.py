@@ -13,6 +13,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import kernels, nn
+from plugrad.extend import composite, op, unary
 from support.compiled_programs import compiled, loudly, programs  # noqa: F401  a fixture
 
 in_c = pytest.mark.skipif(kernels.why_none() is not None, reason="the extension is not there")
@@ -258,3 +259,30 @@ def test_what_is_new_at_each_call_is_captured_eight_times():
     with pytest.warns(UserWarning, match="8 programs"):
         assert torch.equal(call(x), torch.full((2,), 9.0))
     assert torch.equal(call(torch.ones(3)), torch.full((3,), 9.0))
+
+
+def test_an_op_of_a_third_party_is_captured_at_its_first_use(recwarn):
+    @unary(name="doubled_first", vjp=None)
+    def doubled(xp, input):
+        return input * 2
+
+    @composite(name="bent_first")
+    def bent(F, input):
+        return F(doubled)(input) + F.exp(input)
+
+    for program in (bent, bent.function, lambda x: bent(x) * 2):
+        compiled = torch.compile(program)
+        assert torch.equal(compiled(torch.ones(3)), program(torch.ones(3)))
+    assert not recwarn.list, [str(one.message) for one in recwarn.list]
+
+
+def test_what_a_kernel_of_a_third_party_changes_is_noticed():
+    seen = []
+
+    @op(name="counted_kernel", vjp=None)
+    def counted(xp, input):
+        seen.append(len(seen))
+        return input * 2
+
+    with pytest.warns(UserWarning, match="changes Python objects"):
+        torch.compile(lambda x: counted(x))(torch.ones(3))
