@@ -79,6 +79,9 @@ def checks(op) -> dict:
         chosen["promotion"] = elementwise.reduced_dtypes
         if "dim" in op.parameters:
             chosen["slices"] = elementwise.slices
+            chosen["large numbers"] = points.large_numbers
+        if op.differentiable and op.names and op.domain is None:
+            chosen["special points"] = points.zero_among
     if op.reduces or "shapes" in chosen:
         chosen["extreme values"] = elementwise.extremes
     if form_of(op) is not None:

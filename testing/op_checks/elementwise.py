@@ -97,7 +97,7 @@ def slices(op, device):
     """A reduction along a dimension is that of each row alone: in the middle, of size 1, and of a 0-d tensor."""
     make = Maker(op.name + " slices", device=device)
     x = make(2, 3, 4, **inside(op)).detach()
-    options = _other_options(op)
+    options = other_options(op)
     whole = tensors_in(op.function(x, dim=1, **options))
     rows = [[tensors_in(op.function(x[i, :, k], dim=0, **options)) for k in range(4)] for i in range(2)]
     for number, result in enumerate(whole):
@@ -108,6 +108,10 @@ def slices(op, device):
         result = result.movedim(1, 2) if result.ndim == 3 else result  # cumulative: the dimension is still there
         agree(result, alone, f"shape (2, 3, 4), argument 'dim'=1, result {number} against each row alone", rtol=1e-9)
     _several_at_once(op, x, options)
+    for dim in (0, 1, -1) if "keepdim" in op.parameters else ():
+        pairs = [tensors_in(op.function(x, dim=dim, keepdim=kept, **options)) for kept in (True, False)]
+        for kept, plain in zip(*pairs, strict=True):
+            agree(kept, plain.unsqueeze(dim), f"argument 'keepdim'=True, 'dim'={dim}, against False", rtol=1e-9)
     for shape in ((1,), (1, 1), ()):
         x = make(*shape, **inside(op)).detach()
         try:
@@ -135,7 +139,7 @@ def _several_at_once(op, x, options):
 def reduced_dtypes(op, device):
     """The dtype of a reduction's result is the one that its `promote` says."""
     make = Maker(op.name + " dtypes", device=device)
-    options = _other_options(op)
+    options = other_options(op)
     if "dim" in op.parameters and "dim" not in op.defaults:
         options["dim"] = 1
     for dtype in map(_dtype, DTYPES):
@@ -158,7 +162,7 @@ def reduced_dtypes(op, device):
         assert right, f"dtype {dtype}: the result is {result.dtype}, expected is {expected}{advice}"
 
 
-def _other_options(op) -> dict:
+def other_options(op) -> dict:
     """Return the arguments of a reduction besides the tensor, `dim` and `keepdim`, from a sample of a float tensor."""
     for sample in samples_of(op):
         named = {**dict(zip(op.parameters, sample.args, strict=False)), **sample.kwargs}

@@ -8,9 +8,10 @@ import numpy
 
 import plugrad
 from plugrad.testing.calls import Skip, call, each, graded, gradients, is_random, leaves
-from plugrad.testing.op_checks.elementwise import operands, with_tensors
+from plugrad.testing.op_checks.elementwise import operands, other_options, with_tensors
+from plugrad.testing.op_checks.gradients import assert_right
 from plugrad.testing.op_checks.variations import REFUSED, against_meta
-from plugrad.testing.samples import Maker, inside
+from plugrad.testing.samples import Maker, Sample, inside
 from plugrad.testing.tensors import differentiable, gradients_of_sum, is_float, tensors_in, to_numpy
 
 POINTS, FAR = 1500, 250  # points between -4 and 4, and on each side beyond
@@ -78,16 +79,20 @@ def _compare(x, told, slope, error, label) -> None:
 
 def large_numbers(op, device):
     """Where float64 has a finite result at large numbers that float32 can hold, float32 has one, too."""
-    count, sample = operands(op)
     low, high = (None, None) if op.domain is None else op.domain
     points = [x for x in (*LARGE, *(-x for x in LARGE)) if (low is None or x > low) and (high is None or x < high)]
     if not points:
         raise Skip("its domain has no large numbers")
-    columns = [numpy.roll(numpy.array(points), 3 * i) for i in range(count)]
+    if op.reduces:  # each of three equal numbers in a row
+        columns = [numpy.repeat(numpy.array(points)[:, None], 3, 1)]
+        sample = Sample((None,), {**other_options(op), "dim": 1})
+    else:
+        count, sample = operands(op)
+        columns = [numpy.roll(numpy.array(points), 3 * i) for i in range(count)]
     outcomes = []
     for dtype in (plugrad.float32, plugrad.float64):
         tensors = [plugrad.from_numpy(column.copy()).to(dtype).to(device).requires_grad_() for column in columns]
-        results = tensors_in(call(op, with_tensors(sample, count, tensors)))
+        results = tensors_in(call(op, with_tensors(sample, len(columns), tensors)))
         outputs = differentiable(results)
         grads = gradients_of_sum(outputs, tensors) if outputs else []
         outcomes.append([("the result", y) for y in results] + [("a gradient", g) for g in grads if g is not None])
@@ -98,11 +103,33 @@ def large_numbers(op, device):
         wrong = numpy.isfinite(exact) & (numpy.abs(exact) < 1e38) & ~numpy.isfinite(rounded)
         if wrong.any():
             i = int(wrong.argmax())
-            inputs = ", ".join(f"{column[i]:g}" for column in columns)
+            inputs = ", ".join(f"{column.reshape(-1)[i * (column.size // exact.size)]:g}" for column in columns)
             raise AssertionError(
                 f"at {inputs} {what} is {rounded.reshape(-1)[i]} in float32, and {exact.reshape(-1)[i]:g} in float64: "
                 "a step on the way overflows"
             )
+
+
+def zero_among(op, device):
+    """The gradient of a reduction is right where one of the elements is 0."""
+    done = 0
+    for label, sample in each(op, device):
+        given = leaves(sample)
+        if sample.through is not None or len(given) != 1 or not given[0].numel():
+            continue
+        other = given[0].detach().clone()
+        other.reshape(-1)[0] = 0.0
+        with_zero = sample.map(lambda t, given=given, other=other: other.requires_grad_() if t is given[0] else t)
+        with numpy.errstate(all="ignore"):
+            try:
+                differentiable_there = graded(op, with_zero)
+            except REFUSED:
+                continue
+            if differentiable_there:
+                assert_right(op, with_zero, f"{label} with a 0 as its first element")
+                done += 1
+    if not done:
+        raise Skip("no sample is of one tensor that requires grad")
 
 
 def equal_inputs(op, device):

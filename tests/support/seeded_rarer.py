@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Module, Parameter, composite, loss, op, unary
+from plugrad.extend import Module, Parameter, composite, keep_dims, loss, op, reduction, unary
 from support.seeded_bugs import optimizer
 from support.seeded_ops import bug, general, right, wave
 from support.seeded_proofs import stepping
@@ -65,6 +65,47 @@ def numbers_of_numpys_own_drawn_where_there_are_many():
         return input * xp.exp(-input)
 
     return wave(kernel=kernel)
+
+
+def widened(F, g, input, dim, keepdim):
+    return F.broadcast_to(keep_dims(F, g, input.shape, dim, keepdim), input.shape)
+
+
+@bug("slices", "keepdim")
+def a_dimension_not_kept():
+    @reduction(complex=False, promote="int64")
+    def added(xp, input, *, dim=None, keepdim=False):
+        """The sum."""
+        last = isinstance(dim, int) and dim % input.ndim == input.ndim - 1
+        return xp.sum(input, axis=dim, keepdims=keepdim and not last)
+
+    added.vjp(lambda F, g, input, dim, keepdim: widened(F, g, input, dim, keepdim and g.ndim == input.ndim))
+    return added
+
+
+@bug("special points", "input")
+def a_gradient_divided_by_a_zero():
+    @reduction(complex=False, promote="int64")
+    def multiplied(xp, input, *, dim=None, keepdim=False):
+        """The product."""
+        return xp.prod(input, axis=dim, keepdims=keepdim)
+
+    multiplied.vjp(lambda F, g, input, y, dim, keepdim: widened(F, g * y, input, dim, keepdim) / input)
+    return multiplied
+
+
+@bug("large numbers")
+def a_reduction_that_overflows_on_the_way():
+    @reduction(complex=False, promote="float")
+    def softly(xp, input, *, dim=None, keepdim=False):
+        """The logarithm of the sum of exponentials."""
+        return xp.log(xp.sum(xp.exp(input), axis=dim, keepdims=keepdim))
+
+    softly.vjp(
+        lambda F, g, input, y, dim, keepdim: widened(F, g, input, dim, keepdim)
+        * F.exp(input - widened(F, y, input, dim, keepdim))
+    )
+    return softly
 
 
 # ---------------------------------------------------------------------------------------------------- others
