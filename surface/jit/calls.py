@@ -33,6 +33,7 @@ _SIMPLE = {
     "print": NONE, "hex": STR, "oct": STR, "bin": STR,
 }  # fmt: skip
 _CONTAINERS = ("range", "enumerate", "zip", "reversed", "list", "tuple", "dict", "sorted")
+_PLACES = ("range", "reversed", "list", "tuple")
 _OVER = ("max", "min", "sum", "abs", "round", "all", "any", "divmod")
 _SPECIAL = {
     getattr(builtins, name): name for name in (*_SIMPLE, *_CONTAINERS, *_OVER, "isinstance", "hasattr", "getattr")
@@ -232,6 +233,8 @@ class Calls:
         method = getattr(self, f"_rule_{rule}", None)
         if rule in ("isinstance", "hasattr", "is_scripting", "is_tracing"):
             return self.condition(node).value
+        if node.keywords and rule in _PLACES:
+            raise self.refuse(f"Arguments for call are not valid. {rule}() takes none by their names", node)
         if method is not None:
             return method(node, hint)
         if rule in _SIMPLE:
@@ -281,7 +284,10 @@ class Calls:
 
     def _rule_enumerate(self, node, hint):
         over = self.iterated(node.args[0])
-        start = self.value(node.args[1]) if len(node.args) > 1 else constant_of(0)
+        given = [*node.args[1:], *[one.value for one in node.keywords if one.arg == "start"]]
+        if len(given) > 1 or len(given) != len(node.args) - 1 + len(node.keywords):
+            raise self.refuse("Arguments for call are not valid. enumerate() takes what it goes over and `start`", node)
+        start = self.value(given[0]) if given else constant_of(0)
         if isinstance(over, list):
             return Known(
                 "items", [Known("items", [constant_of(start.constant[0] + i), one]) for i, one in enumerate(over)]
@@ -334,13 +340,22 @@ class Calls:
         raise self.refuse("the length of a tuple must be known: tuple() takes a tuple", node)
 
     def _rule_dict(self, node, hint):
+        names = [one.arg for one in node.keywords]
+        if None in names:
+            raise self.refuse("dict() takes no `**` in a staged program", node)
+        keys = [ast.copy_location(ast.Constant(name), node) for name in names]
+        named = ast.copy_location(ast.Dict(keys, [one.value for one in node.keywords]), node)
         if not node.args:
-            return self.expression(ast.copy_location(ast.Dict([], []), node), hint)
+            return self.expression(named, hint)
         over = self.iterated(node.args[0])
         (pair,) = over.type.args
         if pair.name != "Tuple" or len(pair.args) != 2:
             raise self.refuse("dict() takes pairs", node)
-        return Value(["call", "prim.dict", [over.tree], {}], Type("Dict", pair.args))
+        more = {}
+        if names:
+            value = self.expression(named, Type("Dict", pair.args))
+            more = {name: tree for name, (_, tree) in zip(names, value.tree[1], strict=True)}
+        return Value(["call", "prim.dict", [over.tree], more], Type("Dict", pair.args))
 
     def _over(self, name, node):
         args, kwargs = self.arguments(node)
@@ -348,6 +363,8 @@ class Calls:
         trees = [one.tree for one in args]
         if TENSOR in kinds:
             return self._named(f"torch.{name}", args, kwargs, node)
+        if kwargs:
+            raise self.refuse(f"Arguments for call are not valid. {name}() takes none by their names", node)
         call = Value(["call", f"prim.{name}", trees, {}], FLOAT)
         if name in ("all", "any"):
             call.type = BOOL

@@ -23,6 +23,33 @@ def lists_and_dicts_together(xs: List[torch.Tensor], w: Dict[str, torch.Tensor])
     return torch.stack(out).sum(0)
 
 
+def dict_by_names():
+    return dict(a=1, b=2), dict(c=[1, 2])
+
+
+def dict_of_pairs_and_names(n: int):
+    return dict([("a", n), ("b", 2)], b=3, c=n)
+
+
+def enumerates_from(xs: List[int]):
+    total = 0
+    for i, x in enumerate(xs, 2):
+        total += i * x
+    return total
+
+
+def zip_by_name(xs: List[int]):
+    return [a + b for a, b in zip(xs, xs, strict=True)]
+
+
+def round_by_name(x: float):
+    return round(x, ndigits=1)
+
+
+def sum_by_name(xs: List[int]):
+    return sum(xs, start=5)
+
+
 def chosen_by_a_text(x, mode: str):
     if mode == "sum":
         return x.sum()
@@ -407,5 +434,11 @@ CASES = [
     (set_literal, (x23,)),
     (comprehension_over_rows, (x23,)),
     (builtins_of_lists, (x23,)),
+    (dict_by_names, ()),
+    (dict_of_pairs_and_names, (4,)),
+    (enumerates_from, ([3, 4],)),
+    (zip_by_name, ([3, 4],)),
+    (round_by_name, (2.25,)),
+    (sum_by_name, ([3, 4],)),
     (attributes_of_tensors, (x23,)),
 ]
