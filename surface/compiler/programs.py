@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import sys
+import threading
+import time
 import warnings
 import weakref
+from contextlib import suppress
 from operator import is_
 
 import numpy
@@ -26,6 +30,37 @@ KEPT = 32  # programs; beyond them the one is forgotten that was not called for 
 REMEMBERED = 256  # sizes that ran op by op
 busy: list = []  # who is captured now
 everyone: weakref.WeakSet = weakref.WeakSet()
+
+
+def _wait() -> None:
+    """Wait while another thread captures: its tensors are others meanwhile."""
+    with capturing:
+        pass
+
+
+def _apart(function, args, kwargs):
+    """Call the program's function, op by op: whoever captures meanwhile does not wait for it, which could wait, too."""
+    return function(*args, **kwargs)
+
+
+def _let_out() -> None:
+    """Wait for the other threads' calls that began before this capture: they have looked at tensors already.
+
+    So calls need no lock. Those that begin later wait.
+    """
+    own = threading.get_ident()
+    while any(_is_inside(frame) for thread, frame in sys._current_frames().items() if thread != own):
+        time.sleep(1e-4)
+
+
+def _is_inside(frame) -> bool:
+    outside = False
+    while frame is not None:
+        if frame.f_code is Programs.call.__code__ and not outside:
+            return True
+        outside = frame.f_code in _OUTSIDE or outside and frame.f_code is not Programs.call.__code__
+        frame = frame.f_back
+    return False
 
 
 class Programs:
@@ -53,10 +88,9 @@ class Programs:
         """Call the program that serves such arguments, captured if there is none."""
         if special or watched or elsewhere or levels or altered or busy:
             if altered and (mode.uncompiled or mode.stance == "force_eager") or modes_act():
-                return self.function(*args, **kwargs)
-            if busy:  # another thread captures: its tensors are others meanwhile
-                with capturing:
-                    pass
+                return _apart(self.function, args, kwargs)
+            while busy:
+                _wait()
         grad, dtype = not paused or mode.records(), get_default_dtype()
         for program in self.known:
             guard = program.guard
@@ -80,28 +114,34 @@ class Programs:
                 self._put_first(program)
                 return program.served(tensors, args, kwargs, size)
         if self.refused is not None or not all(map(is_plain, tensors)) or mode.stance == "eager_on_recompile":
-            return self.function(*args, **kwargs)
+            return _apart(self.function, args, kwargs)
         if mode.stance == "fail_on_recompile":
             raise RuntimeError("a compiled function got a new signature while the stance is fail_on_recompile")
         signature = signature_of(tensors, args, kwargs, grad)
         if self.captures >= SIGNATURES and not self._is_due(signature):
-            return self.function(*args, **kwargs)
+            return _apart(self.function, args, kwargs)
         try:
-            with capturing:
-                busy.append(self)
-                try:
-                    program, size = self._captured(args, kwargs, signature)
-                finally:
-                    busy.pop()
+            program, size = self._captured_alone(args, kwargs, signature)
+            while busy:
+                _wait()
         except Exception as error:
             if self.fullgraph:
                 raise
             # An error of the program's own comes again; if none does, it was the capture's.
-            result = self.function(*args, **kwargs)
+            result = _apart(self.function, args, kwargs)
             self.refused = error
             self._warn(error)
             return result
         return program.served(tensors, args, kwargs, size)
+
+    def _captured_alone(self, args, kwargs, signature):
+        with capturing:
+            busy.append(self)
+            try:
+                _let_out()
+                return self._captured(args, kwargs, signature)
+            finally:
+                busy.pop()
 
     def _put_first(self, program) -> None:
         """Ask a program first from now on; those that are asked last have no memory."""
@@ -171,6 +211,9 @@ class Programs:
         place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
         reason = error if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
         warnings.warn(f"the compiler {self.name!r} runs a program op by op{place}: {reason}", stacklevel=3)
+
+
+_OUTSIDE = {_wait.__code__, _apart.__code__, Programs._captured_alone.__code__}  # where a call waits, or may
 
 
 def described(programs) -> str:
@@ -247,7 +290,7 @@ class Program:
 
     def served(self, tensors, args, kwargs, size):
         """Return the results of a call for which the guard was asked in Python."""
-        return self.run(tensors, args, kwargs, size) if self.binds() else self.function(*args, **kwargs)
+        return self.run(tensors, args, kwargs, size) if self.binds() else _apart(self.function, args, kwargs)
 
     def replaces(self, other) -> bool:
         """Whether it serves all calls of the same structure that another one serves."""
@@ -292,10 +335,12 @@ class Program:
 
     def instance(self):
         """Return memory and callables that nobody uses now."""
-        for index, (node, instance) in enumerate(self.lent):
-            if node() is None:
-                del self.lent[index]
-                return instance
+        lent = self.lent
+        for pair in tuple(lent):
+            if pair[0]() is None:
+                with suppress(ValueError):  # another thread was faster
+                    lent.remove(pair)
+                    return pair[1]
         return _Instance(self)
 
     def give_back(self, instance) -> None:

@@ -6,6 +6,7 @@ How it is called is written as source once: most programs have no effects, and o
 from __future__ import annotations
 
 import weakref
+from contextlib import suppress
 
 import numpy
 
@@ -68,7 +69,8 @@ def written_run(program):
     """Return `run(tensors, args, kwargs)`, which gives the results of a call that the program serves."""
     captured, source = program.captured, _Source(program)
     lines, name = source.lines, source.name
-    lines += ["free = program.free", "instance = free.pop() if free else program.instance()"]
+    lines += ["free = program.free", "try:", "    instance = free.pop()"]
+    lines += ["except IndexError:", "    instance = program.instance()"]  # another thread may have taken the last one
     if program.scope is not None:
         lines.append("if instance.size != size: instance = program.resized(instance, size)")
     if _is_direct(program):
@@ -260,7 +262,10 @@ class CompiledFunctionBackward(Node):
             put_back()
         else:
             self.saved = self.work = None
-            program.lent = [pair for pair in program.lent if pair[1] is not instance]
+            lent = program.lent  # which other threads change, too
+            for pair in [pair for pair in tuple(lent) if pair[1] is instance]:
+                with suppress(ValueError):
+                    lent.remove(pair)
             program.give_back(instance)
         return gradients
 

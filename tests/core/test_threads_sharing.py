@@ -186,6 +186,22 @@ def test_compiling_is_of_its_thread():
     assert not torch.compiler.is_compiling()
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_a_module_is_captured_by_one_thread_while_others_call_programs_of_it(training):
+    """Its tensors have the capture's arrays then, which calls that had begun before must not meet."""
+    for _ in range(3):
+        module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
+        module.train(training)
+        x = torch.randn(16, 4)
+        want = module(x)
+
+        def work(number, module=module, x=x, want=want):
+            for _ in range(3):
+                assert torch.allclose(torch.compile(module)(x), want, atol=1e-5)
+
+        in_threads(work)
+
+
 def test_checkpoints_are_written_and_read_by_threads():
     def work(number):
         for _ in range(5):

@@ -293,14 +293,14 @@ def test_threads_with_different_sizes():
     call, wrong = compiled(model), []
     call(torch.randn(16, 6)), call(torch.randn(9, 6))
 
-    def work(size):
-        x = torch.randn(size, 6)
-        expected = model(x)
+    def work(x, expected):
         for _ in range(50):
             if not torch.allclose(call(x), expected, rtol=1e-4, atol=1e-5):
-                wrong.append(size)
+                wrong.append(len(x))
 
-    threads = [threading.Thread(target=work, args=(size,)) for size in (9, 11, 16, 33)]
+    given = [torch.randn(size, 6) for size in (9, 11, 16, 33)]
+    given = [(x, model(x)) for x in given]  # before a thread captures: its tensors are others meanwhile
+    threads = [threading.Thread(target=work, args=pair) for pair in given]
     [thread.start() for thread in threads], [thread.join() for thread in threads]
     assert not wrong
 
