@@ -57,9 +57,7 @@ class FunctionCtx:
         """The tensors given to `save_for_backward`."""
         if not hasattr(self, "_node"):
             raise AttributeError("saved_tensors is available in backward, on the context")
-        if self.clear_saved_tensors_on_access:
-            return rare.saved_once(self._node)
-        return self._node.saved_tensors
+        return rare.saved_once(self._node) if self.clear_saved_tensors_on_access else self._node.saved_tensors
 
     saved_variables = property(lambda self: rare.saved_variables(self))
 
