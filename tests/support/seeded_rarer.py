@@ -211,3 +211,15 @@ def a_logarithm_of_the_mean():
 
     seeded_loss.samples(lambda make: iter([(make(3, 4), make(3, 4))]))
     return seeded_loss
+
+
+@bug("gradients unchanged", kind="optimizers")
+def a_frozen_parameter_moved():
+    def move(self, group):
+        for p in group["params"]:
+            if p.grad is not None:
+                p.sub_(group["lr"] * p.grad)
+            elif not p.requires_grad:
+                p.mul_(1 - group["lr"])
+
+    return stepping("Thawing", move)
