@@ -131,6 +131,8 @@ PRIVATE = {
     "plugrad.process_state -> plugrad.interrupts",
     "plugrad.process_state.settings -> plugrad.devices.device",
     "plugrad.process_state.settings -> plugrad.graph.modes",
+    "plugrad.process_state.settings -> plugrad.nn.conversion",
+    "plugrad.process_state.settings -> plugrad.optim.hooks",
     "plugrad.process_state.settings -> plugrad.tensor.random",
     "plugrad.compiler.capturing -> plugrad.tensor.random",
     "plugrad.func.batching -> plugrad.dispatch.formulas",
