@@ -104,26 +104,30 @@ def explain(error: Exception, node) -> None:
         return
     explained.append(node)
     if stack is None:
-        warnings.warn(
+        _warn(
             f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
-            "forward pass for more information.",
-            stacklevel=5,
+            "forward pass for more information."
         )
         return
     text = "".join(stack)
-    warnings.warn(
-        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{text}", stacklevel=5
-    )
+    _warn(f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{text}")
     error.add_note(f"The forward call of {node.name()} was:\n{text}")
     parent = stack.parent
     while parent is not None:
         stack = parent.rare.stack if parent.rare is not None else None
-        warnings.warn(
+        _warn(
             f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
-            f"calculation:\n{''.join(stack or ())}",
-            stacklevel=5,
+            f"calculation:\n{''.join(stack or ())}"
         )
         parent = getattr(stack, "parent", None)
+
+
+def _warn(text: str) -> None:
+    """Warn; where warnings are errors print it, since the error that it is about goes on."""
+    try:
+        warnings.warn(text, stacklevel=6)
+    except Warning:
+        traceback.print_exc()
 
 
 def check_nan(node, grads) -> None:

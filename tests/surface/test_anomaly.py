@@ -111,3 +111,16 @@ def test_the_stack_is_that_of_the_call():
         with pytest.warns(UserWarning, match="the line that the error must show"):
             with pytest.raises(RuntimeError, match="returned nan values"):
                 y.backward()
+
+
+def test_the_error_goes_on_where_warnings_are_errors(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with torch.autograd.set_detect_anomaly(True):
+            x = torch.ones(2, requires_grad=True)
+            y = x * 1
+            z = y**2
+            y += 1
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                z.sum().backward()
+    assert "Error detected in PowBackward0" in capsys.readouterr().err
