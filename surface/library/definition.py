@@ -6,7 +6,7 @@ import inspect
 import types
 
 import plugrad
-from plugrad import Tensor, absent, autograd, registry
+from plugrad import Tensor, absent, autograd, native, registry
 from plugrad.extend import composite, register, unregister
 from plugrad.native import inner_op
 from plugrad.utils import _pytree
@@ -296,6 +296,8 @@ def _function(name):
         return registry.op(name).function
     except AttributeError:
         function = getattr(Tensor, name, None)  # in-place forms are methods
+        if function is None and name in native.__all__:
+            function = getattr(native, name)
         if function is None and name.startswith("_"):
             function = absent.named(f"ops.aten.{name}")
         if function is None:
