@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import weakref
+from copy import deepcopy
 
 from plugrad import Tensor
 
@@ -84,6 +85,30 @@ class WeakIdKeyDictionary(collections.abc.MutableMapping):
         return type(self)(self, self.ref_type)
 
     __copy__ = copy
+
+    def __deepcopy__(self, memo):
+        copied = type(self)(None, self.ref_type)
+        for key, value in self.items():
+            copied[key] = deepcopy(value, memo)
+        return copied
+
+    def __or__(self, other):
+        if not isinstance(other, collections.abc.Mapping):
+            return NotImplemented
+        joined = self.copy()
+        joined.update(other)
+        return joined
+
+    def __ror__(self, other):
+        if not isinstance(other, collections.abc.Mapping):
+            return NotImplemented
+        joined = type(self)(other, self.ref_type)
+        joined.update(self)
+        return joined
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
 
 
 WeakTensorKeyDictionary = WeakIdKeyDictionary

@@ -117,3 +117,15 @@ def test_workers_draw_the_numbers_of_numpy_that_pytorchs_do():
         data = library.utils.data.DataLoader(Drawn(), batch_size=2, num_workers=2)
         found.append([batch.tolist() for batch in data])
     assert found[0] == found[1]
+
+
+def test_dictionaries_by_identity_are_joined_and_copied():
+    a, b = torch.ones(1), torch.ones(1)
+    x, y = weak.WeakIdKeyDictionary({a: [1]}), weak.WeakIdKeyDictionary({b: 2, a: 3})
+    assert dict((x | y).items()) == {a: 3, b: 2} and dict(({b: 2} | x).items()) == {a: [1], b: 2}
+    copied = copy.deepcopy(x)
+    assert copied[a] == [1] and copied[a] is not x[a] and a in copied
+    x |= {b: 4}
+    assert len(x) == 2 and x[b] == 4
+    with pytest.raises(TypeError):
+        x | 3
