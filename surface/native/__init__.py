@@ -214,7 +214,7 @@ def slice_copy(input, dim=0, start=None, end=None, step=1):
     """Return a copy of every `step`-th slice from `start` to `end` along a dimension."""
     index = [slice(None)] * input.ndim
     index[dim] = slice(start, end, step)
-    return input[tuple(index)].clone()
+    return input[tuple(index)].clone(memory_format=contiguous_format)
 
 
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):

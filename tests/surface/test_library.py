@@ -110,6 +110,8 @@ def test_ops_of_plugrad_by_their_names_there():
     x = torch.tensor([4.0])
     assert torch.ops.aten.sqrt.default(x) == torch.ops.aten.add.Tensor(x, -2) == 2
     assert torch.equal(torch.ops.aten.slice_copy(torch.arange(4), 0, 1, 3), torch.tensor([1, 2]))
+    images = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    assert torch.ops.aten.slice_copy(images, 0, 0, 1).is_contiguous()
     with pytest.raises(AttributeError, match="'aten' object has no attribute 'no_such_op'"):
         torch.ops.aten.no_such_op  # noqa: B018
 
