@@ -13,7 +13,7 @@ ANY = "_t.Any"
 KINDS = {
     "tensor": "_p.Tensor", "tensors": "_t.Sequence[_p.Tensor]", "indices": "_t.Sequence[_p.Tensor]",
     "number": "_b.complex | _p.Tensor", "float": "_b.float", "floats": "_t.Sequence[_b.float]", "int": "_b.int",
-    "place": "_p.Tensor | _b.int",
+    "real": "_b.float | _p.Tensor", "place": "_p.Tensor | _b.int",
     "ints": "_t.Sequence[_b.int]", "some_ints": "_t.Sequence[_b.int | None]", "bool": "_b.bool", "str": "_b.str",
     "dtype": "_p.dtype | _b.type[_t.Any]", "device": "_p.device | _b.str | _b.int", "layout": "_p.layout",
     "memory_format": "_p.memory_format", "generator": "_p.Generator",
