@@ -139,10 +139,14 @@ BRINGS = {
         "scalar_tensor zeros zeros_like",
     ),
     "plugrad.plugins.ops.cumulative": (
-        "affine_scan cummax cummin cumprod cumsum cumulative_trapezoid diff gradient logcumsumexp trapezoid",
-        "Tensor.cummax Tensor.cummin Tensor.cumprod Tensor.cumsum Tensor.diff Tensor.logcumsumexp cummax cummin "
-        "cumprod cumsum cumulative_trapezoid diff gradient logcumsumexp trapezoid trapz",
+        "affine_scan cummax cummin cumprod cumsum logcumsumexp",
+        "Tensor.cummax Tensor.cummin Tensor.cumprod Tensor.cumsum Tensor.logcumsumexp cummax cummin cumprod cumsum "
+        "logcumsumexp",
         "cumprod cumsum",
+    ),
+    "plugrad.plugins.ops.differences": (
+        "cumulative_trapezoid diff gradient trapezoid",
+        "Tensor.diff cumulative_trapezoid diff gradient trapezoid trapz",
     ),
     "plugrad.plugins.ops.distances": (
         "cdist cosine_similarity euclidean_distances pairwise_distance pdist",
