@@ -47,12 +47,15 @@ class ProcessState:
             loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
                 (self.names, self.values), (self.tables, self.records) = _look(), _look_at_records()
+                self.functions, self.insides = _look_inside(self.values)
         chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]
         self.settings = [(setting, setting.read()) for setting in chosen]
 
     def repair(self) -> list[str]:
         """Put back what is no longer as it was; return what that is, in words."""
-        damage = [] if self.names is None else [*self._repair_names(), *self._repair_records()]
+        damage = []
+        if self.names is not None:
+            damage = [*self._repair_names(), *self._repair_insides(), *self._repair_records()]
         self.replaced = any(not one.startswith(_OF_OTHERS) for one in damage)  # something of plugrad's own
         alone = is_alone()
         for setting, before in self.settings:
@@ -80,6 +83,19 @@ class ProcessState:
                     damage.append(f"{holder.__name__}.{name}")
                     setattr(holder, name, value)
             damage += _remove_covers(holder, before)
+        return damage
+
+    def _repair_insides(self) -> list[str]:
+        now = _insides(self.functions)
+        if all(map(is_, self.insides, now)):
+            return []
+        damage, count = [], len(_INSIDE)
+        for number, function in enumerate(self.functions):
+            before, after = (those[count * number : count * (number + 1)] for those in (self.insides, now))
+            if not all(map(is_, before, after)):
+                damage.append(f"what {function.__module__}.{function.__qualname__} does")
+                for name, value in zip(_INSIDE, before):
+                    setattr(function, name, value)
         return damage
 
     def _repair_records(self) -> list[str]:
@@ -125,6 +141,9 @@ _classes: dict = {}  # plugrad's classes, in the order in which they were found
 _tables: dict = {}  # the same of tables, by label
 _first: dict = {}  # module or class -> the names that it had when it was first looked at
 _last: list = [(), None, None]  # plugrad's own ops, their parts when they were last looked at, and copies of these
+_functions: list = [None, []]  # what all names led to when it was last looked at, and plugrad's functions among that
+_INSIDE = "__code__", "__defaults__", "__kwdefaults__"
+_inside = attrgetter(*_INSIDE)
 _lock = process_lock()
 quiet_threads: weakref.WeakSet = weakref.WeakSet()  # of plugrad's own, which neither draw nor print
 
@@ -187,6 +206,21 @@ def _look() -> tuple[dict, list | None]:
     names = {holder: _copies[holder] for holder in (*whole, *_classes)}
     _seen[:] = names, _values(names)
     return dict(names), _seen[1]
+
+
+def _look_inside(values) -> tuple[list, list]:
+    """Return plugrad's functions among all that names lead to, and what makes each do what it does."""
+    if _functions[0] is not values:
+        new = {one for one in values or () if type(one) is types.FunctionType}.difference(_functions[1])
+        files = _files()
+        own = [one for one in new if (name := one.__code__.co_filename) in files or name.startswith("<plugrad ")]
+        _functions[:] = values, [*_functions[1], *own]
+    functions = _functions[1]
+    return functions, _insides(functions)
+
+
+def _insides(functions) -> list:
+    return [*chain.from_iterable(map(_inside, functions))]
 
 
 def _copy(holder) -> None:

@@ -165,6 +165,11 @@ plugrad.tanh = functools.wraps(old)(lambda *args: old(*args))""", "plugrad.tanh"
     "wrapping_a_core_function": ("""
 import functools
 plugrad.from_numpy = functools.wraps(plugrad.from_numpy)(lambda array: None)""", "plugrad.from_numpy"),
+    "exchanging_what_a_method_does": ("""
+def forward(self, input):
+    return input
+plugrad.nn.Linear.forward.__code__ = forward.__code__""", "Linear.forward does"),
+    "exchanging_a_default": ("plugrad.manual_seed.__defaults__ = (3,)", "manual_seed does"),
     "patching_a_step": ("plugrad.optim.Adam.step = lambda self: None", "Adam.step"),
     "patching_an_inner_function": ("import plugrad.autograd.fit\nplugrad.autograd.fit.fit = print", "autograd.fit.fit"),
     "patching_an_abstract_base": ("plugrad.nn.Module.train = print", "Module.train"),
