@@ -78,7 +78,10 @@ class Level:
 
 
 class Leaving(Exit):
-    """The `__exit__` of a `dual_level`. What interrupts it leaves tangents behind that nobody can ask for."""
+    """The `__exit__` of a `dual_level`.
+
+    What interrupts it leaves tangents behind that nobody can ask for.
+    """
 
     def __get__(self, context, owner=None):
         return partial(_left, super().__get__(context, owner))

@@ -23,8 +23,8 @@ def check_op(op) -> None:
         raise TypeError(f"op {op.name!r} has promote={op.promote!r}, it must be one of {known}")
     if op.arity and len(op.parameters) < op.arity:
         raise TypeError(
-            f"op {op.name!r} is declared by @{op.family} and takes {len(op.parameters)} operand: its kernel must be "
-            f"`def {op.name}(xp, input, other, ...)`"
+            f"op {op.name!r} is declared as one of {op.arity} operands and takes {len(op.parameters)}: its kernel must "
+            f"be `def {op.name}(xp, input, other, ...)`"
         )
     _check_names_of_results(op)
     if op.runs_on == "tensors" and (op.formulas or op.jvps or len(op.kernels) > 1):

@@ -30,7 +30,6 @@ KNOWN = {
     "an array stands for a tensor": "operator.mul 0, operator.imul 0",
     "a leaf may be written by items in neither": "Tensor.__setitem__ 0",
     "tensors with history are not lent to others": "utils.dlpack.to_dlpack 0",
-    "memory is taken, not history": "Tensor.set_ 1",
 }  # fmt: skip
 
 
