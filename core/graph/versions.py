@@ -14,7 +14,7 @@ from plugrad.devices.device import device_of
 from plugrad.graph.modes import tick
 
 last_write = 0  # nodes with a lower number compare the versions of what they saved
-watches: list = []  # what is called with each tensor before it is written; `last_write` is infinite then
+watches: list = []  # references to what is called with tensors before they are written; `last_write` is infinite then
 
 
 class Untracked:
@@ -60,8 +60,9 @@ def touch(tensor) -> None:
     if now > last_write:  # not so if another thread has written since
         last_write = now
     elif watches:
-        for watch in tuple(watches):
-            watch(tensor)
+        for watch in [reference() for reference in tuple(watches)]:
+            if watch is not None:
+                watch(tensor)
 
 
 def untouch(tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 
 from plugrad.graph import versions
 from plugrad.graph.modes import tick
@@ -74,13 +75,17 @@ def _storage(tensor):
 
 
 class _Watch:
-    """A block in which `notice(tensor)` is called before each write of this thread."""
+    """A block in which `notice(tensor)` is called before each write of this thread.
+
+    It is known as long as the block's frame lives, and no longer where Ctrl-C comes before the block.
+    """
 
     def __init__(self, notice):
         self.notice, self.thread = notice, threading.get_ident()
 
     def __enter__(self):
-        versions.watches.append(self)
+        self.reference = weakref.ref(self, versions.watches.remove)
+        versions.watches.append(self.reference)
         versions.last_write = math.inf
 
     def __call__(self, tensor) -> None:
@@ -88,6 +93,7 @@ class _Watch:
             self.notice(tensor)
 
     def __exit__(self, *error):
-        versions.watches.remove(self)
+        reference, self.reference = self.reference, None
+        versions.watches.remove(reference)
         if not versions.watches:
             versions.last_write = tick()

@@ -163,3 +163,21 @@ def test_stale_values_are_noticed_after_a_watch():
     y.detach().add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.backward()
+
+
+def test_a_watch_ends_with_its_frame_however_that_ends():
+    """Ctrl-C between the watch's beginning and the block that ends it."""
+    from plugrad.func import captured_writes
+
+    def interrupted():
+        watch = captured_writes._Watch(print)
+        watch.__enter__()
+        raise KeyboardInterrupt
+
+    try:
+        interrupted()
+    except KeyboardInterrupt:
+        assert versions.watches
+    assert not versions.watches
+    plugrad.vmap(lambda row: row.clone().add_(1))(plugrad.ones(3, 2))
+    assert versions.last_write < float("inf")
