@@ -105,8 +105,8 @@ _BROWSERS = frozenset({"inspect", "pydoc", "rlcompleter"})
 
 def _refuse_to_load(dotted) -> None:
     """Raise AttributeError for a name that is only promised, when all names are asked for, as `help(plugrad)` does."""
-    promised = dotted in claims and dotted not in public
-    if promised and all(one.status == "not loaded" for one in claims[dotted]) and _caller() in _BROWSERS:
+    promised = claims.get(dotted) if dotted not in public else None
+    if promised and all(one.status == "not loaded" for one in promised) and _caller() in _BROWSERS:
         raise AttributeError(f"plugrad.{dotted} is not loaded")
 
 

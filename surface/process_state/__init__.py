@@ -307,7 +307,7 @@ def _is_ours(value) -> bool:
 
 def _files() -> set:
     modules = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith("plugrad.")]
-    return {getattr(module, "__file__", None) for module in modules}
+    return {vars(module).get("__file__") for module in modules}
 
 
 def _remove_covers(holder, before) -> list[str]:

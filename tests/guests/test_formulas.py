@@ -237,7 +237,7 @@ def test_a_kernel_without_an_input_is_refused_where_it_is_declared(family):
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        (lambda: binary(lambda xp, input: input, name="odd", vjp=None), "declared by @binary and takes 1 operand"),
+        (lambda: binary(lambda xp, input: input, name="odd", vjp=None), "declared as one of 2 operands and takes 1"),
         (lambda: op(lambda xp, x: x, name="odd", returns="ab", vjp=None), "returns='ab': it must be a tuple of names"),
         (lambda: op(lambda xp, x: x, name="odd", returns=("a", "b c"), vjp=None), "it must be a tuple of names"),
         (lambda: op(lambda xp, x: x, name="odd", returns=("a", "a"), vjp=None), "needs a name of its own"),
