@@ -13,7 +13,7 @@ _PAIR = {"input": "tensor", "target": "tensor", "reduction": "int"}
 
 
 def _named(reduction):
-    """Return the name of a reduction; what is neither none nor mean adds up, as there."""
+    """Return the name of a reduction; a number that names none reduces nothing, as in PyTorch."""
     return _NAMES[reduction] if 0 <= reduction < len(_NAMES) else "none"
 
 

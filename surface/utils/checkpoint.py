@@ -355,7 +355,6 @@ def set_device_states(devices, states, *, device_type=None) -> None:
         cuda.set_rng_state(state, number)
 
 
-@checked(segments="int")
 def _meant(name) -> bool:
     """Return which of the two ways is meant where none was chosen, and warn of it."""
     warnings.warn(
@@ -366,6 +365,7 @@ def _meant(name) -> bool:
     return True
 
 
+@checked(segments="int")
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **options):
     """Run modules one after the other in checkpointed pieces.
 
