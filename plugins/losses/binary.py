@@ -110,7 +110,7 @@ def binary_cross_entropy_samples(make):
 def bce_logits(xp, input, target, weight, pos_weight, reduction):
     """Binary cross entropy of logits, reduced."""
     refuse_integers("binary_cross_entropy_with_logits", input)
-    tail = xp.log1p(xp.exp(-xp.abs(input))) + xp.maximum(-input, 0)
+    tail = xp.log1p(xp.exp(-xp.abs(input))) - xp.minimum(input, 0)
     values = (1 - target) * input + (tail if pos_weight is None else ((pos_weight - 1) * target + 1) * tail)
     return reduced(xp, _times(values, weight), reduction, input.dtype)
 

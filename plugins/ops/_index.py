@@ -13,9 +13,7 @@ ENDS = {int, type(None)}  # of most slices; a tensor there stands for a number
 
 def is_plain(index):
     """Whether an index consists, at a glance, of ints, slices forward, None and Ellipsis only."""
-    if index.__class__ is not tuple:
-        return index is not None and index is not Ellipsis and is_plain((index,))
-    for item in index:
+    for item in index if index.__class__ is tuple else (index,):
         cls = item.__class__
         if cls is slice:
             if not (item.start.__class__ in ENDS and item.stop.__class__ in ENDS):
@@ -24,7 +22,7 @@ def is_plain(index):
                 return False
         elif cls is not int and item is not None and item is not Ellipsis:
             return False
-    return True
+    return index is not None and index is not Ellipsis
 
 
 def as_array(xp, item):

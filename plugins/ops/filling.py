@@ -410,7 +410,10 @@ copy.gathers = {"src": "any"}
 
 @copy.writer
 def copy_write(xp, out, src, non_blocking=False):
-    if not 0 <= getattr(src, "ndim", -1) <= out.ndim:  # a number is made an array first
+    if src.__class__ is float and out.dtype.kind == "f":
+        out[...] = src
+        return out
+    if not 0 <= getattr(src, "ndim", -1) <= out.ndim:  # another number is made an array first
         return NotImplemented
     try:
         out[...] = converted(xp, src, out.dtype) if out.itemsize == 1 else src

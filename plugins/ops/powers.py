@@ -91,12 +91,11 @@ def pow(xp, input, exponent):
     >>> torch.pow(torch.tensor([2., 3.]), 2), 2 ** torch.tensor([1., 3.])
     (tensor([4., 9.]), tensor([2., 8.]))
     """
-    dtype = (exponent if is_number(input) else input).dtype
-    if is_half(dtype):
-        return _pow_halves(xp, input, exponent, dtype)
     if is_number(exponent):
         return _pow_number(xp, input, exponent)
     refuse(BOOL, "pow", exponent)
+    if exponent.dtype.itemsize == 2 and is_half(exponent.dtype):
+        return _pow_halves(xp, input, exponent, exponent.dtype)
     if isinstance(input, int) and is_integer(exponent.dtype):
         input = xp.asarray(input).astype(exponent.dtype)  # which wraps around, as in PyTorch
     if exponent.dtype.kind == "i" and not isinstance(input, float):
@@ -107,8 +106,9 @@ def pow(xp, input, exponent):
 def _power(xp, input, exponent):
     """Powers with an array above. NumPy takes square roots where one exponent is for several elements."""
     result = xp.power(input, exponent)
-    alone = exponent.dtype.kind == "f" and (exponent.size < 2 or exponent.size < result.size or 0 in exponent.strides)
-    if not alone or xp.__name__ == "numpy" and not (exponent == 0.5).any():
+    if exponent.dtype.kind != "f" or exponent.size == result.size > 1 and 0 not in exponent.strides:
+        return result
+    if xp.__name__ == "numpy" and not (exponent.item() == 0.5 if exponent.size == 1 else (exponent == 0.5).any()):
         return result
     return xp.where(exponent == 0.5, _half_power(xp, input), result)
 
@@ -139,6 +139,8 @@ def _pow_number(xp, input, exponent):
     """Powers with a number above; the usual ones without the power function, which is ten times slower."""
     if exponent == 2:
         return xp.multiply(input, input)
+    if input.dtype.itemsize == 2 and is_half(input.dtype):
+        return _pow_halves(xp, input, exponent, input.dtype)
     if exponent == 3:
         return xp.multiply(xp.multiply(input, input), input)
     if isinstance(exponent, bool) and input.dtype.kind == "b":

@@ -74,22 +74,32 @@ def ordered_in_c(call, xp, input, k, falling, way=STABLE, rank=0):
     `way`: which of equal elements come first. Other numbers are given as floats that are equal to them.
     """
     numbers = input
-    if is_half(input.dtype):
-        numbers = input.astype("float32")
-    elif input.dtype.kind in "iu":
-        if input.itemsize == 8 and input.size and max(input.max(), -int(input.min())) > 1 << 53:
+    if input.dtype.char not in "fd":
+        numbers = _as_floats(input)
+        if numbers is None:
             return NotImplemented
-        numbers = input.astype("float64")
     shape = (*input.shape[:-1], k)
     values, places = xp.empty(shape, numbers.dtype), xp.empty(shape, "int64")
     if call(numbers, values, places, falling, way, rank) is NotImplemented:
         return NotImplemented
-    return values.astype(input.dtype, copy=False), places
+    return (values if numbers is input else values.astype(input.dtype)), places
+
+
+def _as_floats(input):
+    """Return halves and integers as floats that are equal to them, None where there are none."""
+    if is_half(input.dtype):
+        return input.astype("float32")
+    if input.dtype.kind not in "iu" or not input.size:
+        return None
+    exact = input.itemsize < 8 or max(input.max(), -int(input.min())) <= 1 << 53
+    return input.astype("float64") if exact else None
 
 
 def rows_of(xp, input, dim):
     """The array with `dim` as its last dimension, contiguous."""
-    return input if dim in (-1, input.ndim - 1) else xp.ascontiguousarray(xp.moveaxis(input, dim, -1))
+    if dim in (-1, input.ndim - 1):
+        return input
+    return xp.ascontiguousarray(xp.moveaxis(input, axes(dim, input.ndim), -1))
 
 
 @sort.kernel("cpu")
@@ -178,9 +188,11 @@ def topk(xp, input, k, dim=-1, largest=True, sorted=True):
 @topk.kernel("cpu")
 @native("order_of", otherwise=topk)
 def topk_in_c(call, xp, input, k, dim=-1, largest=True, sorted=True):
-    if not input.ndim or not 0 < k <= input.shape[dim]:
+    if not input.ndim:
         return NotImplemented
     rows = rows_of(xp, input, dim)
+    if not 0 < k <= rows.shape[-1]:
+        return NotImplemented
     results = ordered_in_c(call, xp, rows, k, largest, FIRST if sorted else FIRST_IN_ANY_ORDER)
     if rows is input or results is NotImplemented:
         return results
@@ -234,15 +246,19 @@ def kthvalue(xp, input, k, dim=-1, keepdim=False):
 
 def reduced(xp, results, dim, keepdim):
     """Results that have one element along the last dimension, as those of a reduction along `dim`."""
-    return tuple(xp.moveaxis(one, -1, dim) if keepdim else one[..., 0] for one in results)
+    results = tuple(one[..., 0] for one in results)
+    return tuple(xp.expand_dims(one, dim) for one in results) if keepdim else results
 
 
 @kthvalue.kernel("cpu")
 @native("order_of", otherwise=kthvalue)
 def kthvalue_in_c(call, xp, input, k, dim=-1, keepdim=False):
-    if not input.ndim or not 1 <= k <= input.shape[dim]:
+    if not input.ndim:
         return NotImplemented
-    results = ordered_in_c(call, xp, rows_of(xp, input, dim), 1, False, RANK, k - 1)
+    rows = rows_of(xp, input, dim)
+    if not 1 <= k <= rows.shape[-1]:
+        return NotImplemented
+    results = ordered_in_c(call, xp, rows, 1, False, RANK, k - 1)
     return results if results is NotImplemented else reduced(xp, results, dim, keepdim)
 
 

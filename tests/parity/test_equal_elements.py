@@ -96,6 +96,25 @@ def test_integers_that_no_float_tells_apart():
         assert [one.tolist() for one in theirs] == [one.tolist() for one in ours]
 
 
+@pytest.mark.parametrize("dim", [0, 1, -2, 2])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_results_lie_in_memory_as_pytorchs(dim, keepdim):
+    calls = (lambda x: x.kthvalue(2, dim, keepdim), lambda x: x.mode(dim, keepdim), lambda x: x.topk(2, dim))
+    for call in calls:
+        expected, actual = (call(T.arange(24.0).reshape(2, 3, 4)) for T in (torch, plugrad))
+        assert [one.stride() for one in expected] == [one.stride() for one in actual]
+
+
+@pytest.mark.parametrize("call", ["x.topk(1, 5)", "x.kthvalue(1, 5)", "x.kthvalue(1, -4)", "x.mode(7)"])
+def test_dimensions_that_are_not_there_are_told(call):
+    words = []
+    for T in (torch, plugrad):
+        with pytest.raises(IndexError) as caught:
+            eval(call, {"x": T.zeros(2, 3, 4)})
+        words.append(str(caught.value))
+    assert words[0] == words[1]
+
+
 def test_gradients_go_where_pytorchs_go():
     for T in (torch, plugrad):
         x = T.tensor([1.0, 1, 0, 1, 0, 0, 1, 1], requires_grad=True)
