@@ -121,7 +121,7 @@ def modified_bessel_i1(xp, input):
 
 
 def _beside_zero(xp, value, x, form):
-    """`value`, or `form(x)` of numbers so tiny that SciPy's quotients overflow, or take them for zero."""
+    """`value`, or `form(x)` (DLMF 10.7, 10.30) of numbers so tiny that SciPy takes them for 0, or overflows."""
     if x.dtype.itemsize < 8:
         return value
     tiny = (x > 0) & (x < 1e-300)
@@ -180,7 +180,7 @@ def scaled_modified_bessel_k1(xp, x):
 
 
 def _series(order, count=16):
-    """The coefficients of Hankel's expansions of the Bessel functions of an order, for large arguments."""
+    """The coefficients of Hankel's expansions of the Bessel functions of an order, for large arguments (DLMF 10.17)."""
     terms = [1.0]
     for k in range(1, count):
         terms.append(terms[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
@@ -292,7 +292,7 @@ def _halves(xp, x):
 
 
 def _airy_wave(xp, x):
-    """Ai(-x) of large numbers: a wave, whose phase 2/3 x^1.5 is a sum of two numbers, since one has too few digits."""
+    """Ai(-x) of large numbers (DLMF 9.7): a wave, whose phase 2/3 x^1.5 is a sum of two numbers, for its digits."""
     root = xp.sqrt(x)
     (a, b), (c, d) = _halves(xp, x), _halves(xp, root)
     lost = (x - c * c - 2 * c * d - d * d) / (2 * root)  # of the root

@@ -22,8 +22,6 @@ def number(name, value):
             f"{name} only supports 0-dimensional start and end tensors, but got one with "
             f"{value.ndim} dimension(s); use .item() of one element"
         )
-    if hasattr(value, "dtype") and not hasattr(value, "item"):
-        raise RuntimeError(f"Tensor.item() cannot be called on meta tensors: {name}() needs the number itself")
     return value.item() if hasattr(value, "item") else value
 
 

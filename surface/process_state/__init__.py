@@ -213,8 +213,7 @@ def _look_inside(values) -> tuple[list, list]:
     if _functions[0] is not values:
         new = {one for one in values or () if type(one) is types.FunctionType}.difference(_functions[1])
         files = _files()
-        own = [one for one in new if (name := one.__code__.co_filename) in files or name.startswith("<plugrad ")]
-        _functions[:] = values, [*_functions[1], *own]
+        _functions[:] = values, [*_functions[1], *[one for one in new if _is_from(one.__code__, files)]]
     functions = _functions[1]
     return functions, _insides(functions)
 
@@ -300,9 +299,13 @@ def _code(value):
 def _is_ours(value) -> bool:
     code = _code(value)
     if code is not None:
-        return code.co_filename.startswith("<plugrad ") or code.co_filename in _files()
+        return _is_from(code, _files())
     kind = value if isinstance(value, type) else type(value)
     return f"{kind.__module__}.".startswith("plugrad.")
+
+
+def _is_from(code, files) -> bool:
+    return code.co_filename.startswith("<plugrad ") or code.co_filename in files
 
 
 def _files() -> set:

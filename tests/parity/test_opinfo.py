@@ -26,14 +26,7 @@ DTYPES = (torch.float64, torch.float32, torch.int64)
 SAMPLES = 6
 PROVIDED, MISSING = opinfo.select(plugrad)
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The samples are small; PyTorch's thread pool only gets in the way."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("entry", PROVIDED)

@@ -50,14 +50,7 @@ OVERLAP = {"as_strided", "unfold"}  # results with elements that are one in memo
 SAMPLES = 3
 PROVIDED = [key for key in opinfo.select(plugrad)[0] if opinfo.database()[key].supports_autograd]
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """The samples are small; PyTorch's thread pool only gets in the way."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class _Inputs(Converter):
