@@ -281,6 +281,7 @@ static PyObject *joined(PyObject *module, PyObject *args) {
 
 #include "tape.inc"
 #include "guard.inc"
+#include "memory.inc"
 
 static PyObject *kernels(PyObject *module, PyObject *args) {
     const char *name = NULL;
@@ -346,6 +347,7 @@ static PyMethodDef methods[] = {
     {"tape", make_tape, METH_VARARGS, "Return a function that carries out calls of functions of here, one after the other."},
     {"resize_tape", resize_tape, METH_VARARGS, "Let a tape compute with arrays of other sizes."},
     {"guard", make_guard, METH_VARARGS, "Return a function that says whether a program's arguments and surroundings are the same."},
+    {"align_memory", align_memory, METH_NOARGS, "Let NumPy's arrays begin with a line of the cache; return whether they do."},
     {"parallel_address", parallel_address, METH_NOARGS, "Return the address of pg_parallel."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Return how many threads a kernel may use."},
     {"set_num_threads", set_num_threads, METH_O, "Set how many threads a kernel may use."},

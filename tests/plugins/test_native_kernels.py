@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import itertools
 import multiprocessing
 import os
 import pathlib
@@ -238,6 +239,7 @@ def test_extremes_and_choices_are_those_of_numpy(level):
 
 
 SHAPES = [(64, 100, 1000), (5, 7, 3), (1, 1, 1), (13, 33, 400), (70, 530, 410), (3, 0, 4), (3, 4, 0)]
+SHAPES += [(16, 96, 1024), (130, 1024, 65)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -252,6 +254,25 @@ def test_products_of_matrices_of_any_layout(level, shape):
             assert call(x, y, c, bias, True, True) is None
             exact = 1 + x.astype(numpy.longdouble) @ y.astype(numpy.longdouble) + bias
             assert numpy.allclose(c, exact.astype(float), rtol=0, atol=50 * numpy.finfo(dtype).eps * (k + 1) ** 0.5)
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_bits_of_products_do_not_depend_on_how_they_are_computed(level):
+    """Rows of A alone, columns apart, turned, packed or read in place: an element adds up its products in one order."""
+    random, call = numpy.random.default_rng(2), functions(level)["product_2d"]
+    for dtype, n, k in itertools.product(FLOATS, (96, 160, 1024), (64, 785)):
+        a, b, bias = (random.normal(size=size).astype(dtype) for size in ((150, k), (k, n), (n,)))
+        shifted = numpy.empty((k, n + 3), dtype)[:, 3:]
+        shifted[:] = b
+        whole = numpy.empty((150, n), dtype)
+        assert call(a, b, whole, bias, False, True) is None
+        for m in (1, 2, 7, 12, 16, 33, 64, 150):
+            for x, y in ((a, b), (a, numpy.asfortranarray(b)), (numpy.asfortranarray(a), b), (a, shifted)):
+                c = numpy.empty((m, n), dtype)
+                assert call(x[:m], y, c, bias, False, True) is None and c.tobytes() == whole[:m].tobytes(), (m, n, k)
+        part = numpy.empty((150, 40), dtype)
+        assert call(a, b[:, 30:70], part, bias[30:70], False, True) is None
+        assert part.tobytes() == whole[:, 30:70].tobytes()
 
 
 # ---------------------------------------------------------------------------------------------------- threads
