@@ -6,7 +6,9 @@ import itertools
 import multiprocessing
 import os
 import pathlib
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -584,3 +586,20 @@ def test_a_kernel_has_the_parameters_of_what_calls_the_c_function():
     assert str(inspect.signature(kernel)).startswith("(xp, input, *more, scale=")
     with pytest.raises(TypeError, match="input"):
         kernel(numpy)
+
+
+def test_loops_over_elements_are_vectorised():
+    """A branch that the compiler can't make a choice of leaves a loop as it is written: ten times slower, and right."""
+    if not shutil.which("objdump") or platform.machine() != "x86_64":
+        pytest.skip("needs objdump, on x86-64")
+    sources = pathlib.Path(__file__).parents[2] / "native/kernels"
+    names = re.findall(r"^MAP(?:_BY)?\((\w+),", (sources / "elementwise.inc").read_text(), re.MULTILINE)
+    command = ["objdump", "-d", "--no-show-raw-insn", kernels.module().__file__]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    vectors, wide = re.compile(r"\bv(f?n?m(add|sub)\w+|add|mul|max|min|div|and\w*|cmp\w*)ps .*%[yz]mm"), {}
+    for function in listing.split("\n\n"):
+        if title := re.search(r"<(\w+)_part_f32>:$", function, re.MULTILINE):
+            wide.setdefault(title[1], []).append(bool(vectors.search(function)))
+    assert len(set(names) & set(wide)) > 20, "the names of kernels could not be read"
+    slow = [name for name in names if name in wide and sum(wide[name]) < 2]  # of three levels, two have wide vectors
+    assert not slow
