@@ -9,7 +9,7 @@ from __future__ import annotations
 from plugrad.autograd.function_node import function_node, tensors_in
 from plugrad.errors import flag
 from plugrad.graph import rare
-from plugrad.graph.modes import levels, mode, tick
+from plugrad.graph.modes import levels, mode, paused, tick
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
 
@@ -135,7 +135,7 @@ def _run(node, args, kwargs):
     needs = tuple([any([tensor._live_edge() is not None for tensor in tensors]) for tensors in by_argument])
     context = node.context()
     context.needs_input_grad, context.num_inputs = needs, len(arguments)
-    start, records = tick(), mode.grad
+    start, records = tick(), not paused or mode.records()
     output = node.forward(context, args, kwargs)
     if records:
         node.check_inputs(inputs, start)

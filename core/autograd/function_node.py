@@ -210,7 +210,8 @@ class FunctionNode(Node):
             tensor, edge = value.unpacker(value.packed), value.edge
             edge = self._edge_of(edge) if type(edge) is int else edge
             return tensor if edge is None else connect(edge, tensor._data)
-        check_unchanged(self, (value.data,))
+        if numpy_writes.any_since(self.seq):
+            check_unchanged(self, (value.data,))
         if value.output is None:
             return value.tensor
         return make(value.data, type_of(value.data), self._edge_of(value.output))

@@ -98,7 +98,8 @@ def version(tensor) -> int:
 
 def written_since(array, when: int) -> _Writes | None:
     """Return the writes to an array, or its storage, if the last one came after the tick `when`, else None."""
-    for written in (device_of(array).backend.storage(array), array):
+    storage = device_of(array).backend.storage(array)
+    for written in (storage,) if storage is array else (storage, array):
         entry = _writes.get(id(written))
         if entry is not None and entry.last > when:
             return entry

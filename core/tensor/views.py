@@ -112,7 +112,9 @@ def mark_view(source, op, rest, output=None):
     else:
         view.base, view.parent, view.generation = source, None, mark.generation if type(mark) is Base else 0
     view.op, view.rest, view.output = op, rest, output
-    view.error = UNRECORDED[modes.mode.inference] if modes.paused and not modes.mode.grad else None
+    view.error = None
+    if modes.paused and not modes.mode.records():
+        view.error = UNRECORDED[bool(modes.special) and modes.mode.inference]
     return view
 
 
