@@ -39,7 +39,7 @@ def _product(step, number):
     elif step.name == "dot":
         return None
     else:
-        call, numbers, batch = kernels.function("product_batch"), (), target.shape[:-2]
+        call, numbers, batch = kernels.function("product_batch"), (False,), target.shape[:-2]
         one, other = _stretched(one, batch), _stretched(other, batch)
     return [Step("native", "product", call, (one, other, target, *numbers), {}, (), (target,), None)]
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, conj, hookimpl, multilinear, native, op
+from plugrad.extend import (
+    Op,
+    broadcast_shapes,
+    collect,
+    composite,
+    conj,
+    hookimpl,
+    multilinear,
+    native,
+    native_function,
+    op,
+)
 
 from ._checks import BOOL, dtype_word, refuse
 from .shape import sum_to_shape
@@ -86,7 +97,8 @@ def product(xp, input, other):
             return input.dot(other)  # for a matrix and a vector the same as matmul, and twice as fast to call
         if input.ndim > 2 and other.ndim == 2 and input.flags.c_contiguous and input.size:
             return input.reshape(-1, input.shape[-1]).dot(other).reshape(*input.shape[:-1], other.shape[1])
-        return xp.matmul(input, other)
+        result = _batches(xp, input, other) if input.ndim > 2 < other.ndim else NotImplemented
+        return xp.matmul(input, other) if result is NotImplemented else result
     except ValueError as error:
         raise _sizes_error(input.shape, other.shape) or error from None
 
@@ -101,6 +113,26 @@ def product_on_cuda(xp, input, other):
 
 
 _LARGE = 1 << 12  # multiplications from which a product in C repays the way to it
+
+
+_batches_in_c = native_function("product_batch", lambda *operands: NotImplemented)
+
+
+def _batches(xp, input, other):
+    """Products of as many matrices; NotImplemented where that is little, or one batch stands for several.
+
+    What NumPy multiplies slowly, by columns that are not contiguous or by the same memory, is in C on one thread, too.
+    """
+    (*lead, rows, inner), columns = input.shape, other.shape[-1]
+    if [*lead, inner] != [*other.shape[:-1]] or input.size * columns < _LARGE or columns < 4 or rows < 4:
+        return NotImplemented
+    if type(input).__module__ != "numpy" or input.dtype.char not in "fd":
+        return NotImplemented
+    itself = input.base is other or input is other.base or input.base is other.base is not None
+    itself = itself and input.__array_interface__["data"] == other.__array_interface__["data"]
+    out = xp.empty((*lead, rows, columns), input.dtype)
+    easy = other.strides[-1] == other.itemsize and not itself
+    return out if _batches_in_c(input, other, out, easy) is None else NotImplemented
 
 
 def product_in_c(call, xp, input, other, *bias):
