@@ -80,7 +80,7 @@ def normalize_affine_samples(make):
 
 
 @normalize_affine.kernel("cpu")
-@native("normalize", otherwise=normalize_affine)
+@native("normalize", otherwise=normalize_affine, widens=True)
 def normalize_native(call, xp, input, weight, bias, dims, shape, eps, layout=None):
     if not input.flags.c_contiguous:
         return NotImplemented

@@ -103,7 +103,7 @@ def _rows_grad(call, xp, g, y, dim):
     return call(g, y) if _is_last(dim, y.ndim) else NotImplemented
 
 
-softmax.kernel("cpu")(native("softmax", otherwise=softmax)(_along))
+softmax.kernel("cpu")(native("softmax", otherwise=softmax, widens=True)(_along))
 softmax.kernel("cuda")(native(_on_cuda(name="softmax", arrays=1), otherwise=softmax)(_rows))
 
 
@@ -163,7 +163,7 @@ def log_softmax(xp, input, dim, dtype=None):
     return _finish(values, input, dtype)
 
 
-log_softmax.kernel("cpu")(native("log_softmax", otherwise=log_softmax)(_along))
+log_softmax.kernel("cpu")(native("log_softmax", otherwise=log_softmax, widens=True)(_along))
 log_softmax.kernel("cuda")(native(_on_cuda(name="log_softmax", arrays=1), otherwise=log_softmax)(_rows))
 
 
@@ -197,7 +197,7 @@ def safe_softmax(xp, input, dim, dtype=None):
     return xp.where(nothing, xp.zeros((), values.dtype), values)
 
 
-safe_softmax.kernel("cpu")(native("safe_softmax", otherwise=safe_softmax)(_rows))
+safe_softmax.kernel("cpu")(native("safe_softmax", otherwise=safe_softmax, widens=True)(_rows))
 safe_softmax.kernel("cuda")(native(_on_cuda(name="safe_softmax", arrays=1), otherwise=safe_softmax)(_rows))
 
 

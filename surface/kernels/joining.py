@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 
-from plugrad.devices.dtypes import is_half
+from plugrad.devices.device import device
+from plugrad.devices.dtypes import float32, is_half
 from plugrad.dispatch.source import compile_function
 from plugrad.kernels.loading import function, module
 
@@ -29,7 +30,7 @@ def is_native(function) -> bool:
     return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
 
 
-def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=False):
+def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=False, widens=False):
     """Make a kernel of a function in C and of one in Python that calls it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
@@ -47,6 +48,9 @@ def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=
     `halves`: the function takes half precision as it is, where others are given float32; what it does not serve
     `otherwise` gets in float32.
 
+    `widens`: half precision is computed in float32 by the same function, where others leave it to `otherwise`; the
+    result, or the first of several, is rounded.
+
     `signed`: an optimizer's kernel looks at `maximize` itself; others get gradients that are negated.
     """
 
@@ -60,7 +64,9 @@ def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=
         else:
             other = otherwise.kernels.get("cpu") if is_native(call) else None
             other = other or otherwise.kernels["*"]
-            kernel = _with_fallback(adapter, call, _in_single(other) if halves else other)
+            if halves or widens:
+                other = _in_single(other) if halves else _widened(functools.partial(adapter, call), other)
+            kernel = _with_fallback(adapter, call, other)
         kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
         kernel.lists, kernel.signed, kernel.halves = lists, signed, halves
         if plain:
@@ -80,6 +86,22 @@ def _in_single(kernel):
         return kernel(xp, input.astype("float32"), *rest, **options).astype(dtype)
 
     return widened
+
+
+def _widened(adapter, other):
+    """Return what calls `adapter` in float32 for half precision on the CPU, and `other` for all else."""
+
+    def in_single(xp, input, *rest, **options):
+        dtype, result = input.dtype, NotImplemented
+        if is_half(dtype):
+            cast = device("cpu").backend.cast
+            wide = [cast(one, float32.numpy) if getattr(one, "dtype", None) == dtype else one for one in (input, *rest)]
+            result = adapter(xp, *wide, **options)
+        if result is NotImplemented:
+            return other(xp, input, *rest, **options)
+        return (cast(result[0], dtype), *result[1:]) if isinstance(result, tuple) else cast(result, dtype)
+
+    return in_single
 
 
 class _Written(str):

@@ -99,3 +99,32 @@ def test_conversions_of_tensors(dtype, torch):
             assert ours.float().tolist() == theirs.float().tolist()
             assert (ours * 2).float().tolist() == (theirs * 2).float().tolist()
             assert not x.size or ours.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "group_norm"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rows_of_halves_are_computed_in_single_precision(dtype, name, torch):
+    """By the same function in C as those of float32, and rounded once; what is not contiguous, too."""
+    functions, random = plugrad.nn.functional, numpy.random.default_rng(0)
+    x = (random.normal(size=(8, 8, 30)) * 3).astype(numpy.float32)
+    x[0, 0, 0], x[1, 1] = numpy.inf, numpy.nan
+    weight = random.normal(size=30).astype(numpy.float32)
+    calls = {
+        "softmax": lambda F, x, w: F.softmax(x, -1),
+        "log_softmax": lambda F, x, w: F.log_softmax(x, 1),
+        "layer_norm": lambda F, x, w: F.layer_norm(x, (30,), w, w),
+        "group_norm": lambda F, x, w: F.group_norm(x, 4),
+    }
+    for change in (lambda t: t, lambda t: t.transpose(0, 1)):
+        (half, w), (other, v) = (
+            [change(t).to(getattr(library, dtype)) if t.ndim > 1 else t.to(getattr(library, dtype)) for t in made]
+            for library, made in (
+                (plugrad, [plugrad.tensor(x), plugrad.tensor(weight)]), (torch, [torch.tensor(x), torch.tensor(weight)])
+            )
+        )  # fmt: skip
+        ours, wide = calls[name](functions, half, w), calls[name](functions, half.float(), w.float())
+        theirs = calls[name](torch.nn.functional, other, v)
+        assert ours.dtype == half.dtype
+        assert numpy.array_equal(ours.float().numpy(), wide.to(half.dtype).float().numpy(), equal_nan=True)
+        bound = torch.finfo(other.dtype).eps * 4
+        assert torch.allclose(torch.tensor(ours.float().numpy()), theirs.float(), bound, bound, equal_nan=True)
