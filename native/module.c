@@ -9,6 +9,7 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #include <Python.h>
+#include <float.h>
 #include <numpy/arrayobject.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     pg_array arrays[ARRAYS + 1];
     double numbers[NUMBERS];
     PyObject *copies[ARRAYS], *result = NULL;
-    int na = 0, nn = 0, nc = 0, like = b->like, refused = 1;
+    int na = 0, nn = 0, nc = 0, like = b->like, refused = 1, far = 0;
     int64_t size = 0;
     for (Py_ssize_t i = b->skipped; i < n; i++) {
         PyObject *value = args[i];
@@ -141,10 +142,12 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
                 PyErr_Clear();
                 goto end;
             }
+            far |= (number > FLT_MAX && number <= DBL_MAX) || (number < -FLT_MAX && number >= -DBL_MAX);
             numbers[nn++] = number;
         }
     }
     if (na < b->arrays || nn < b->numbers || like >= na) goto end;
+    if (far && arrays[0].type != NPY_DOUBLE) goto end; /* a float can't hold the number: some ops refuse it */
     if (like == LARGER)
         like = arrays[1].ndim != arrays[0].ndim ? arrays[1].ndim > arrays[0].ndim : arrays[1].size > arrays[0].size;
     if (like >= 0) {

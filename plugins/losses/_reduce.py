@@ -38,6 +38,12 @@ def each(g, reduction, shape):
     return g / (math.prod(shape) or 1) if reduction == "mean" else g
 
 
+def refuse_far(F, number, input):
+    """Raise RuntimeError for a number that is larger than elements of `input` can be."""
+    if not -128 < number < 128:
+        F.full((2,), number, dtype=input.dtype, device=input.device)  # of one element half precision takes any
+
+
 def reduce_values(F, values, reduction):
     """Return a tensor of losses, their mean or their sum; `reduction` was checked before or is checked here."""
     if reduction == "mean":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op
 
-from ._reduce import check_reduction, reduce_values, refuse_derived
+from ._reduce import check_reduction, reduce_values, refuse_derived, refuse_far
 
 
 @loss(module="MarginRankingLoss", forward=("input1", "input2", "target"))
@@ -58,6 +58,7 @@ def hinge_embedding_loss(F, input, target, margin=1.0, size_average=None, reduce
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
+    refuse_far(F, margin, input)
     apart = F.where(target != 1, F.clamp_min(margin - input, 0), 0)
     together = F.where(target != -1, input, 0)
     return reduce_values(F, apart + together, reduction)
@@ -256,6 +257,7 @@ def multi_margin_loss(
     labels = F.reshape(target, (count, 1))
     if count and not labels.is_meta and bool(F.any((labels < 0) | (labels >= classes))):
         raise RuntimeError("target out of range")
+    refuse_far(F, margin, input)
     terms = F.relu(margin - F.gather(rows, 1, labels) + rows)  # flat where a margin is met
     if p == 2:
         terms = terms * terms

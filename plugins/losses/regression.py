@@ -8,7 +8,16 @@ import numbers
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, native, op
 
-from ._reduce import check_reduction, each, paired, reduce_values, reduced, reduced_shape, refuse_integers
+from ._reduce import (
+    check_reduction,
+    each,
+    paired,
+    reduce_values,
+    reduced,
+    reduced_shape,
+    refuse_far,
+    refuse_integers,
+)
 
 
 def _weighted(F, values, weight, reduction, by_weight):
@@ -325,7 +334,7 @@ def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="me
     if isinstance(var, numbers.Real):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = F.full_like(input, float(var))
+        var = F.ones_like(input) * float(var)
     elif not var.is_floating_point():
         raise RuntimeError(f"result type Float can't be cast to the desired output type {var.dtype}: var is no float")
     elif not var.is_meta and bool(F.any(var < 0)):
@@ -336,8 +345,9 @@ def gaussian_nll_loss(F, input, target, var, full=False, eps=1e-6, reduction="me
         elif input.shape[:-1] != var.shape[:-1] or var.shape[-1] != 1:
             if not _broadcasts_to(var.shape, input.shape):
                 raise ValueError("var is of incorrect size")
+    refuse_far(F, eps, var)
     with plugrad.no_grad():
-        raised = F.clamp(var, eps) - var
+        raised = F.where(var < eps, eps - var, 0)
     var = var + raised
     difference = input - target
     values = (F.log(var) + difference * difference / var) * 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from operator import index
 
@@ -109,10 +110,10 @@ def refuse_empty(name, input, dim, error=RuntimeError) -> None:
 
 
 def bounded(xp, input, low, high):
-    """Return a real array limited to `[low, high]`, numbers; NaN stays."""
+    """Return a real array limited to `[low, high]`, numbers that an element can be; NaN stays."""
     if input.dtype.kind == "f":
         # NumPy's `clip` is vectorised; its `maximum` with a number is not, and five times slower.
-        return input.clip(low, high)
+        return input.clip(fitted(input.dtype, low), fitted(input.dtype, high))
     return xp.minimum(xp.maximum(input, low), high)
 
 
@@ -131,6 +132,8 @@ def fitted(dtype, value, infinite=False):
     Raises RuntimeError where it does not fit: fractions are cut off, -1 is the largest uint8, but neither 300 nor NaN
     is an int8, 1j no float32, and 1e39 is none either unless it may become `infinite`.
     """
+    if type(value) is float and -65504.0 <= value <= 65504.0 and dtype.kind == "f" and dtype.itemsize > 1:
+        return value
     if type(value) is int and 0 <= value < 128:
         return value or (2.0**-127 if dtype.itemsize == 1 and dtype.name == "float8_e8m0fnu" else value)
     kind, refused, given = dtype.kind, False, value
@@ -145,7 +148,9 @@ def fitted(dtype, value, infinite=False):
             low = 0 if isinstance(value, float) else 1 - 2**bits
         refused = refused or not low <= value <= high  # NaN is not
         value = 0 if refused else int(value) % 2**bits if kind == "u" else int(value)
-    elif not isinstance(value, complex):
+    elif isinstance(value, complex):
+        refused = max(abs(value.real), abs(value.imag)) > _LARGEST.get(str(dtype), math.inf) and cmath.isfinite(value)
+    else:
         value = float(value)
         if dtype.itemsize == 1:
             name = str(dtype)
@@ -161,10 +166,10 @@ def fitted(dtype, value, infinite=False):
     return value
 
 
-def element(dtype, value):
+def element(dtype, value, infinite=False):
     """Return a number, or an array without dimensions, that may become an element of an array of a dtype."""
     if not hasattr(value, "dtype"):
-        return fitted(dtype, value)
+        return fitted(dtype, value, infinite)
     if value.dtype.kind == "c" and dtype.kind != "c":
         raise RuntimeError(f"value cannot be converted to type {dtype} without overflow; take .real first")
     return value

@@ -97,11 +97,9 @@ def hardtanh(xp, input, min_val=-1.0, max_val=1.0):
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype.kind == "u" and min(min_val, max_val) < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    return bounded(xp, input, _like(input, min_val), _like(input, max_val))
-
-
-def _like(array, number):
-    return int(number) if is_integer(array.dtype) else number
+    if is_integer(input.dtype):
+        min_val, max_val = [fitted(xp.dtype("int64"), limit) for limit in (min_val, max_val)]
+    return bounded(xp, input, min_val, max_val)
 
 
 @hardtanh.kernel("cpu")
@@ -119,6 +117,7 @@ def hardtanh_vjp(F, g, input, min_val, max_val):
 def leaky_relu(xp, input, negative_slope=0.01):
     """Each element, times a small slope where negative."""
     refuse(NOT_FLOATING, "leaky_relu_cpu", input)
+    negative_slope = fitted(input.dtype, negative_slope)
     if 0 <= negative_slope <= 1:
         return xp.maximum(input, input * negative_slope)
     if not math.isfinite(negative_slope):  # zero times which is NaN
@@ -200,7 +199,7 @@ def hardshrink(xp, input, lambd=0.5):
     tensor([-1.,  0.])
     """
     refuse(NOT_FLOATING, "hardshrink_cpu", input)
-    return xp.where((input >= -lambd) & (input <= lambd), 0, input)
+    return xp.where(xp.abs(input) <= fitted(input.dtype, lambd), 0, input)
 
 
 @hardshrink.vjp
@@ -368,6 +367,7 @@ def softplus(xp, input, beta=1, threshold=20):
     tensor([ 0.6931, 30.0000])
     """
     refuse(NOT_FLOATING, "softplus_cpu", input)
+    beta, threshold = fitted(input.dtype, beta), fitted(input.dtype, threshold)
     scaled = input if beta == 1 else input * beta
     smooth = xp.log1p(xp.exp(scaled))
     return xp.where(scaled > threshold, input, smooth if beta == 1 else smooth / beta)
@@ -429,6 +429,7 @@ def elu(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
     elu, selu and celu in one.
     """
     refuse(NOT_FLOATING, "elu_cpu", input)
+    alpha, scale, input_scale = [fitted(input.dtype, number) for number in (alpha, scale, input_scale)]
     negative = input.clip(-math.inf, 0)
     bent = xp.expm1(negative if input_scale == 1 else negative * input_scale)
     if math.isfinite(alpha):

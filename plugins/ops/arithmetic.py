@@ -32,9 +32,9 @@ def _check_alpha(array, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind == "b":
         return bool(alpha)
-    if kind == "c":  # of Python's ints NumPy multiplies as int64
-        return float(alpha) if hasattr(array, "dtype") and isinstance(alpha, int) else alpha
-    return fitted(array.dtype, alpha)
+    if kind == "c" and isinstance(alpha, int):  # NumPy multiplies as int64
+        alpha = float(alpha) if hasattr(array, "dtype") else alpha
+    return fitted(array.dtype, alpha) if hasattr(array, "dtype") else alpha
 
 
 def _scaled(xp, input, other, alpha):
@@ -175,8 +175,8 @@ def addcmul(xp, input, tensor1, tensor2, *, value=1):
     tensor([ 7., 17.])
     """
     refuse(BOOL, "addcmul_cpu_out", input)
-    value = fitted(input.dtype, value) if is_integer(input.dtype) else value
-    return xp.add(input, xp.multiply(tensor1, tensor2) if value == 1 else value * xp.multiply(tensor1, tensor2))
+    product = xp.multiply(tensor1, tensor2)
+    return xp.add(input, product if value == 1 else fitted(input.dtype, value) * product)
 
 
 @addcmul.kernel("cpu")
@@ -295,6 +295,8 @@ def lerp(xp, input, end, weight):
     """
     refuse(INTEGRAL, "lerp_kernel_scalar" if is_number(weight) else "lerp_kernel_tensor", input)
     span = xp.subtract(end, input)
+    if is_number(weight):
+        weight = fitted(input.dtype, weight)
     if isinstance(weight, (int, float)):
         return input + weight * span if -0.5 < weight < 0.5 else end - span * (1 - weight)
     # From the nearer end, so that a weight of 1 gives `end` exactly.

@@ -7,7 +7,7 @@ import math
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_floating, is_integer, native, op
 
-from ._checks import is_number, ordered_floats, underived
+from ._checks import fitted, is_number, ordered_floats, underived
 from ._selection import STABLE
 
 
@@ -209,6 +209,7 @@ def histc(xp, input, bins=100, min=0, max=0):
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype}'; convert with .float()")
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    min, max = fitted(input.dtype, min), fitted(input.dtype, max)
     if min == max and input.size:
         min, max = float(input.min()), float(input.max())
     if min == max:

@@ -106,7 +106,8 @@ def full(xp, size, fill_value, *, dtype=None):
         )
     value = number("full", fill_value)
     dtype = xp.dtype(dtype_for(value) if dtype is None else dtype)
-    return filled(xp, size, fitted(dtype, value), dtype)
+    single_half = dtype.itemsize == 2 and math.prod(size) == 1  # which may become infinite, in PyTorch, too
+    return filled(xp, size, fitted(dtype, value, single_half), dtype)
 
 
 @full.samples
@@ -305,7 +306,7 @@ def linspace(xp, start, end, steps, *, dtype=None):
     """
     start, end = ends(xp, "linspace", start, end, steps, dtype)
     dtype = xp.dtype(dtype_for(0.0, start, end) if dtype is None else dtype)
-    for one in (start, end):
+    for one in (start, end)[: max(index(steps), 0)]:
         fitted(dtype, one)  # refuses it, if it does not fit
     return spaced(xp, start, end, steps).astype(dtype)
 
@@ -319,7 +320,11 @@ def logspace(xp, start, end, steps, base=10.0, *, dtype=None):
     tensor([  1.,  10., 100.])
     """
     start, end = ends(xp, "logspace", start, end, steps, dtype)
-    return (base ** spaced(xp, start, end, steps)).astype(dtype_for(0.0, start, end) if dtype is None else dtype)
+    dtype = xp.dtype(dtype_for(0.0, start, end) if dtype is None else dtype)
+    powers = base ** spaced(xp, start, end, steps)
+    for one in (start, end) if powers.size > 1 else powers.tolist():
+        fitted(dtype, one)  # refuses it, if it does not fit
+    return powers.astype(dtype)
 
 
 @linspace.samples

@@ -20,7 +20,7 @@ from plugrad.extend import (
     unary,
 )  # fmt: skip
 
-from ._checks import BOOL_OR_COMPLEX, refuse
+from ._checks import BOOL_OR_COMPLEX, fitted, refuse
 
 
 def _check_divisor(xp, input, other):
@@ -278,7 +278,7 @@ def addcdiv(xp, input, tensor1, tensor2, *, value=1):
     tensor([1.5000, 2.0000])
     """
     quotient = xp.true_divide(tensor1, tensor2)
-    return xp.add(input, quotient if value == 1 else value * quotient)
+    return xp.add(input, quotient if value == 1 else fitted(input.dtype, value) * quotient)
 
 
 @addcdiv.vjp("input")

@@ -6,7 +6,7 @@ import math
 
 from plugrad.extend import Op, binary, collect, conj, hookimpl, native, unary
 
-from ._checks import INTEGRAL, is_number, refuse
+from ._checks import INTEGRAL, fitted, is_number, refuse
 
 # ---------------------------------------------------------------- exponentials
 
@@ -263,7 +263,7 @@ def xlog1py_vjp_other(F, g, input, other):
     return g * (input / (other + 1))
 
 
-@unary(aliases=("special.logit",), domain=(0, 1), complex=False)
+@unary(aliases=("special.logit",), domain=(0, 1), complex=False, fits=("eps",))
 def logit(xp, input, eps=None):
     """Logarithm of the odds `input / (1 - input)`: the inverse of `sigmoid`.
 
@@ -276,6 +276,7 @@ def logit(xp, input, eps=None):
     tensor([0.0000, 2.1972])
     """
     if eps is not None:
+        eps = fitted(input.dtype, eps)
         input = xp.where(input < eps, eps, xp.where(input > 1 - eps, 1 - eps, input)).astype(input.dtype)
     return xp.log(xp.true_divide(input, 1 - input))
 

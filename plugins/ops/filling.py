@@ -280,8 +280,13 @@ def fill(xp, input, value):
     if getattr(value, "ndim", 0):
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     out = xp.empty_like(input)
-    out[...] = element(input.dtype, value)
+    out[...] = _filling(out, value)
     return out
+
+
+def _filling(out, value):
+    """Return what fills an array: a single element of half precision may become infinite, as in PyTorch."""
+    return element(out.dtype, value, out.dtype.itemsize == 2 and out.size == 1)
 
 
 def _once(out):
@@ -297,7 +302,7 @@ def _once(out):
 def fill_write(xp, out, value):
     if getattr(value, "ndim", 0):
         return NotImplemented
-    _once(out)[...] = element(out.dtype, value)
+    _once(out)[...] = _filling(out, value)
     return out
 
 
@@ -461,7 +466,8 @@ def fill_diagonal_(F, input, fill_value, wrap=False):
     else:
         index = (tuple(range(min(shape))),) * len(shape)
     if index[0]:
-        input[tuple([list(places) for places in index])] = input.new_full((), fill_value)
+        filling = input.new_full((2,), fill_value)[0]  # alone in half precision it might be infinite
+        input[tuple([list(places) for places in index])] = filling
     return input
 
 

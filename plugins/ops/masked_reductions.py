@@ -341,7 +341,7 @@ def normalize(F, input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     tensor([0.6000, 0.8000, 0.0000])
     """
     length = F.masked_norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
-    return _filled(F, input, mask, 0) / F.maximum(length, F.full_like(length, eps))
+    return _filled(F, input, mask, 0) / F.maximum(length, length.new_full((), eps))
 
 
 @normalize.samples

@@ -10,7 +10,7 @@ import numpy
 
 from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng, write_out
 
-from ._checks import check_probabilities, ints
+from ._checks import check_probabilities, fitted, ints
 from ._draws import (
     check_count,
     check_range,
@@ -257,6 +257,8 @@ def normal_around(xp, mean, std, *, generator=None):
     mean_like = mean if hasattr(mean, "dtype") else std
     refuse_integers("normal_kernel", mean_like.dtype)
     check_deviation(xp, std)
+    if not hasattr(mean, "dtype") and mean_like.dtype.itemsize > 2:  # half precision is computed in float32
+        fitted(mean_like.dtype, mean)
     size = broadcast_shapes(getattr(mean, "shape", ()), getattr(std, "shape", ()))
     return xp.asarray(normal_array(xp, size, mean_like.dtype, generator) * std + mean).astype(mean_like.dtype)
 

@@ -236,7 +236,7 @@ _MODES = {
 
 
 def _scaled(size, factor):
-    if factor - factor != 0:
+    if not abs(size * factor) < 1 << 63:  # nor is NaN
         raise RuntimeError(f"value cannot be converted to type int64_t without overflow: scale_factor is {factor}")
     return int(size * factor)
 

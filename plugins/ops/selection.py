@@ -6,8 +6,9 @@ import math
 
 from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, native
 
-from ._checks import NUMBERS, bounded, is_number
+from ._checks import NUMBERS, bounded, fitted, is_number
 
+_FAR = 2.0**127  # beyond which a float32 may be infinite
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -98,6 +99,12 @@ def clamp_min(xp, input, min):
     return bounded(xp, input, min, math.inf) if is_number(min) and input.dtype.kind == "f" else xp.maximum(input, min)
 
 
+@clamp_min.kernel("cpu")
+@native("clamp", otherwise=clamp_min)
+def clamp_min_in_c(call, xp, input, min):
+    return call(input, min, math.inf) if min.__class__ in NUMBERS else NotImplemented
+
+
 @clamp_min.vjp("input")
 def clamp_min_vjp_input(F, g, input, min):
     return F.where(input >= min, g, 0.0)
@@ -106,6 +113,12 @@ def clamp_min_vjp_input(F, g, input, min):
 @clamp_min.vjp("min")
 def clamp_min_vjp_min(F, g, input, min):
     return F.where(input < min, g, 0.0)
+
+
+@clamp_min.samples
+def clamp_min_samples(make):
+    yield make(3, 4), 0.25
+    yield make(3, 4), make(4)
 
 
 @binary(wraps=False, fits=("max",), node={"ClampMaxBackward1": "isinstance(max, Tensor)"})
@@ -120,6 +133,12 @@ def clamp_max(xp, input, max):
     return bounded(xp, input, -math.inf, max) if is_number(max) and input.dtype.kind == "f" else xp.minimum(input, max)
 
 
+@clamp_max.kernel("cpu")
+@native("clamp", otherwise=clamp_max)
+def clamp_max_in_c(call, xp, input, max):
+    return call(input, -math.inf, max) if max.__class__ in NUMBERS else NotImplemented
+
+
 @clamp_max.vjp("input")
 def clamp_max_vjp_input(F, g, input, max):
     return F.where(input <= max, g, 0.0)
@@ -128,6 +147,12 @@ def clamp_max_vjp_input(F, g, input, max):
 @clamp_max.vjp("max")
 def clamp_max_vjp_max(F, g, input, max):
     return F.where(input > max, g, 0.0)
+
+
+@clamp_max.samples
+def clamp_max_samples(make):
+    yield make(3, 4), 0.25
+    yield make(3, 4), make(4)
 
 
 # ---------------------------------------------------------------- extremes of pairs
@@ -250,7 +275,16 @@ def where(xp, condition, input, other):
                 f"{condition.dtype}: write a comparison or condition.bool()"
             )
         condition = condition != 0
+    _refuse_far(input, other)
     return xp.where(condition, input, other)
+
+
+def _refuse_far(input, other):
+    """Raise RuntimeError for a number beside an array whose elements can't be as large."""
+    if is_number(other) and hasattr(input, "dtype"):
+        fitted(input.dtype, other)
+    elif is_number(input) and hasattr(other, "dtype"):
+        fitted(other.dtype, input)
 
 
 @where.kernel("cpu")
@@ -266,6 +300,7 @@ def where_cpu(xp, condition, input, other):
             return (input.view(bits) * condition).view(input.dtype)
         if is_number(input) and input == 0:
             return (other.view(bits) * ~condition).view(other.dtype)
+        _refuse_far(input, other)
         if condition.size >= 4096:
             input, other = (xp.asarray(value, array.dtype).view(bits) for value in (input, other))
             return (((input ^ other) * condition) ^ other).view(array.dtype)
@@ -325,8 +360,9 @@ def where_or_nonzero(F, condition, input=..., other=...):
         raise TypeError(
             "where() takes a condition alone, or a condition and both alternatives: where(condition, input, other)"
         )
-    if is_number(input) and is_number(other) and isinstance(input + other, complex):
-        input = F.full((), complex(input), device=condition.device)  # of the default complex dtype
+    if is_number(input) and is_number(other):
+        if isinstance(input + other, complex) or max(abs(input), abs(other)) > _FAR:  # the default dtype decides
+            input, other = F.full((), input, device=condition.device), F.full((), other, device=condition.device)
     return F.where(condition, input, other)
 
 

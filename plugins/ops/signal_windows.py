@@ -10,6 +10,8 @@ import math
 
 from plugrad.extend import Op, collect, factory, hookimpl, is_floating
 
+from ._checks import fitted
+
 
 def _sampled(xp, name, length, periodic, dtype, shape):
     """Samples of `shape(phase, last)` at `length` points; periodic windows leave out the last of one more."""
@@ -282,8 +284,9 @@ def exponential(xp, M, *, center=None, tau=1.0, sym=True, dtype):
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
-    middle = period / 2 if M != 1 else 0
-    return xp.exp(-xp.abs(k - (middle if center is None else center)) / tau).astype(dtype)
+    middle = center if center is not None else period / 2 if M != 1 else 0
+    fitted(xp.dtype(dtype), middle / tau)  # refuses what the exponents would not hold
+    return xp.exp(-xp.abs(k - middle) / tau).astype(dtype)
 
 
 @_window("gaussian")
