@@ -93,7 +93,7 @@ class Writer:
         if plan.target is not None:
             self.add(3, self.guard_target())
         self.add(1, "except Exception:\n    _k = None")
-        self.add(1, f"if _k is None:\n    return {self.general()}")
+        self.add(1, "\n".join(["if _k is None:", *source.whole_source(self.op), f"    return {self.general()}"]))
 
     def types(self, name: str, known: str, otherwise: str) -> str:
         """Return the global with the types that pass for a parameter: its own, or that for unknown kinds."""
@@ -131,12 +131,14 @@ for _x in {name}:
         none = f" or {name} is None" if self.op.defaults.get(name, 0) is None else ""
         if none:
             number = f"{name}_ = {name}"
+        others = [a.name for a in self.plan.arguments if self.op.alike and a.role == "operand" and a is not argument]
+        alike = "".join(f" and type({other}) is not float and type({other}) is not int" for other in others)
         return "\n".join([
             f"_c = type({name})",
             f"if _c is float or _c is int{none}:",
             f"    {number}",
             *([f"    {name}_e = None"] if edge else []),
-            f"elif {name}._type is _t:",
+            f"elif {name}._type is _t{alike}:",
             self.refresh(name, name, "    "),
             f"    {name}_ = {name}._data",
             *([f"    {name}_e = {name}._edge"] if edge else []),
@@ -163,14 +165,12 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
         sizes = "" if name in self.op.known_kinds else f" or type({name}) is tuple and _all_plain(map(type, {name}))"
         return f"{name}_ = {name} if type({name}) in {types}{sizes} else _plain({name}, _t, {others})"
 
-    def take_plain(self, argument) -> str:
+    def take_plain(self, argument, known="_plain", otherwise="_PLAIN") -> str:
         name = argument.name
-        return f"if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:\n    raise _General\n{name}_ = {name}"
+        return f"if type({name}) not in {self.types(name, known, otherwise)}:\n    raise _General\n{name}_ = {name}"
 
     def take_shape(self, argument) -> str:
-        name = argument.name
-        types = self.types(name, "_sizes", "_PLAIN_OR_SEQUENCE")
-        return f"if type({name}) not in {types}:\n    raise _General\n{name}_ = {name}"
+        return self.take_plain(argument, "_sizes", "_PLAIN_OR_SEQUENCE")
 
     def take_dim(self, argument) -> str:
         name, lead = argument.name, self.plan.lead.name
@@ -182,6 +182,9 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
 {name}_ = {name} % _d if type({name}) is int and -_d <= {name} < _d else _axes({name}, _d)"""
         if kind is not None and type(None) not in kind.types:
             return taken
+        if self.op.keeps_given:  # None itself is rare
+            whole = f"if {name} is MISSING:\n    if keepdim:\n        raise _General\n    {name}_ = {name} = None"
+            return f"{whole}\nelse:\n{textwrap.indent(taken, '    ')}"
         return f"{name}_ = {name}\nif {name} is not None:\n{textwrap.indent(taken, '    ')}"
 
     def take_absent(self, argument) -> str:

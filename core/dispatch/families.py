@@ -36,7 +36,7 @@ class Elementwise(Op):
 
     def __init__(
         self, function, *, tensors=None, same=None, promote="same", takes_half=False, meet=None, wraps=True, fits=(),
-        exact=(), **options,
+        exact=(), alike=False, **options,
     ):  # fmt: skip
         super().__init__(function, promote=promote, **options)
         self.meet = meet  # called with (dtype, rank) of each operand, it raises the error for those that must not meet
@@ -47,7 +47,7 @@ class Elementwise(Op):
         self.operands = tuple(self.index[name] for name in self.tensors)
         self.promoted = tuple(self.index[name] for name in (same or self.tensors))
         self.fits = tuple(self.index[name] for name in fits)  # numbers that an element must be able to hold
-        self.exact = exact  # operands whose numbers are not rounded to half precision before
+        self.exact, self.alike = exact, alike  # whose numbers halves do not round; operands, all numbers or all tensors
 
     def role(self, name):
         if self.index[name] not in self.promoted:
@@ -76,6 +76,8 @@ class Elementwise(Op):
                 described.append((_scalar_dtype(self, position, value), "scalar"))
         if self.meet is not None:
             self.meet(*described)
+        if self.alike:
+            rare.refuse_mixture(self, values)
         result = dtypes.result_type(*described)
         if result is dtypes.complex32:
             result = dtypes.complex64  # the narrowest complex type that NumPy has
@@ -230,8 +232,9 @@ class Reduction(Op):
         served = ttype.np in _FLOATS or self.promote in _SERVES_INTEGERS.get(ttype.np.kind, ())
         return self.kernel_for(ttype.device.type) if served and not ttype.symbolic else None
 
-    def __init__(self, function, *, promote="same", any_order=True, meet=None, **options):
+    def __init__(self, function, *, promote="same", any_order=True, meet=None, keeps_given=False, **options):
         super().__init__(function, promote=promote, any_order=any_order, **options)
+        self.keeps_given = keeps_given  # whether keepdim is only taken with a dim, which may be None
         self.meet = meet  # called with the input's dtype and the one asked for, it raises the error for those refused
         self.dim_index, self.keepdim_index = self.index.get("dim"), self.index.get("keepdim")
         self.dtype_index = self.index.get("dtype")

@@ -12,11 +12,12 @@ import numpy
 from plugrad import registry
 from plugrad.devices import dtypes
 from plugrad.devices.device import backends_room, device_of
+from plugrad.dispatch.source import MISSING
 from plugrad.graph.nodes import Outputs
 from plugrad.registry.lookup import kept
 from plugrad.registry.namespaces import lazy_names
 
-PLAIN = frozenset({int, float, bool, str, type(None), slice, complex, type(Ellipsis)})
+PLAIN = frozenset({int, float, bool, str, type(None), slice, complex, type(Ellipsis), type(MISSING)})
 
 
 def output_number(name: str) -> int | None:

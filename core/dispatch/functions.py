@@ -93,5 +93,5 @@ def binder(op):
     """Return a function with the op's signature that returns its arguments as one tuple."""
     name = f"bind_{op.name}"
     text = f"def {name}({source.signature_source(op)}):\n{source.settle_source(op)}"
-    text += f"    return {source.values_source(op)}\n"
+    text += "\n".join([*source.whole_source(op), f"    return {source.values_source(op)}\n"])
     return source.compile_function(text, name, f"arguments of {op.qualname}", globals_of(op))

@@ -68,6 +68,8 @@ def run(op, target, values, inside=False, may_become_real=True):
         raise RuntimeError(
             f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
         )
+    if "dtype" in op.index and values[op.index["dtype"]] is not None:
+        rare.check_written_dtype(op, target.dtype, result.dtype)
     try:
         return store(target, result)
     except RuntimeError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy
 
 from plugrad.devices import dtypes
-from plugrad.devices.device import backends_room, device
+from plugrad.devices.device import backends_room
 from plugrad.dispatch import arguments, interception
 from plugrad.dispatch.formulas import PLAIN
 from plugrad.graph import modes, rare
@@ -45,7 +45,7 @@ def apply(op, values: tuple, out=None, inside=False):
             return apply(op, moved, out, True)
         raise
     if ttype.is_limited:
-        _check_elements(op, ttype, requires)
+        rare.check_elements(op, ttype, requires)
     result_dtype = op.prepare(values, raw, ttype)
     result = run(op, values, raw, ttype)
     if op.returns is not None and not op.trusted and type(result) is not tuple:
@@ -99,7 +99,7 @@ def unwrap(op, values):
         elif cls not in (tuple, list):
             raw[i] = _unwrap_plain(op, i, value)
     if ttype is None:
-        ttype = _no_tensor(op, values)
+        ttype = rare.type_without_tensors(op, values)
     return raw, ttype, requires, special
 
 
@@ -157,33 +157,6 @@ def _unwrap_sequence(op, value, ttype):
             item = item._data
         items.append(item)
     return items if type(value) is list else tuple(items), ttype, needs
-
-
-def _no_tensor(op, values):
-    """Return the tensor type to go on with when no argument is a tensor; a TypeError if one should be."""
-    if getattr(op, "numbers", None) == "any" or values and type(values[0]) in (list, tuple) and not values[0]:
-        return device("cpu").tensor_type(dtypes.get_default_dtype().numpy)  # the kernel says what is wrong with it
-    raise TypeError(
-        f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
-        "write torch.as_tensor(...)"
-    )
-
-
-def _check_elements(op, ttype, requires) -> None:
-    """Raise NotImplementedError for an op that does not take such elements, or whose gradient may not."""
-    if not ttype.dtype.is_complex:
-        if not op.eight_bits:
-            raise NotImplementedError(
-                f"\"{op.name}\" not implemented for '{ttype.dtype._label}': nothing is computed with floats of eight "
-                "bits; convert them first, as in x.to(torch.float32)"
-            )
-    elif op.complex is False:
-        raise NotImplementedError(f"\"{op.name}\" not implemented for '{ttype.dtype._label}': it is not defined there")
-    elif op.complex is None and requires and op.formulas and mode.grad:
-        raise NotImplementedError(
-            f"op {op.qualname!r} does not say whether its gradient is right for complex numbers, where most formulas "
-            "need `conj`: write complex=True in its decorator if it is, complex=False if they are not for it"
-        )
 
 
 # ---------------------------------------------------------------------------------------------------- run

@@ -90,7 +90,7 @@ class Op:
     result_type = "kernel"  # see CallPlan.result
     returns_several = True  # whether kernels may return tuples
     is_view = False
-    reduces = False
+    reduces = keeps_given = False
     keeps_order = False  # whether the order of an input's elements in memory may be any, and is that of the result
     runs_on = "arrays"  # what kernels are given: arrays, tensors, or nothing
 

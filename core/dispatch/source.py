@@ -7,17 +7,18 @@ op needs. Each is made at the first use of the op, so importing costs nothing, a
 
 from __future__ import annotations
 
+import enum
 import linecache
 
 
-class _Missing:
+class _Missing(enum.Enum):  # whose one member stays itself in copies and in files
     """Default of a parameter to which None may be given; signatures show it."""
 
-    def __repr__(self):
-        return "<not given>"
+    MISSING = "<not given>"
+    __repr__ = lambda self: self.value  # noqa: E731
 
 
-MISSING = _Missing()
+MISSING = _Missing.MISSING
 
 
 def compile_function(source: str, name: str, label: str, names: dict):
@@ -50,7 +51,7 @@ def signature_source(op, documented=False, takes_out=None, older=False) -> str:
     packed = op.variadic is not None and not joins(op)
     parts = [f"*{name}" if packed and name == op.variadic else parameter_source(op, name) for name in op.positional]
     names = numpy_names(op)
-    if names and "dim" in op.positional and "dim" not in op.defaults and not documented:
+    if names and "dim" in op.positional and ("dim" not in op.defaults or op.keeps_given) and not documented:
         parts[op.positional.index("dim")] = "dim=MISSING"
     keyword = [parameter_source(op, name) for name in op.keyword_only]
     if op.has_out if takes_out is None else takes_out:
@@ -90,7 +91,7 @@ def settle_source(op) -> str:
     """Return the lines that settle the arguments: packed parameters, and NumPy's names for `dim` and `keepdim`."""
     lines = variadic_lines(op) if op.variadic else []
     for theirs, ours in numpy_names(op).items():
-        default = default_source(op, ours) if ours in op.defaults else "MISSING"
+        default = "MISSING" if ours not in op.defaults or ours == "dim" and op.keeps_given else default_source(op, ours)
         lines += [f"    if {theirs} is not MISSING:", f"        if {ours} != {default}:"]  # one argument by two names
         lines += [f'            raise TypeError("{op.name}() takes {ours} or {theirs}, not both")']
         lines += [f"        {ours} = {theirs}"]
@@ -98,6 +99,11 @@ def settle_source(op) -> str:
             absent = f'''raise TypeError("{op.name}() missing 1 required positional argument: 'dim'")'''
             lines += ["    if dim is MISSING:", f"        {absent}"]
     return "".join(line + "\n" for line in lines)
+
+
+def whole_source(op) -> list:
+    """Return the lines that settle a dim that was left out, where that counts."""
+    return ["    if dim is MISSING:", "        dim = None if not keepdim else _refuse_whole(_op)"] * op.keeps_given
 
 
 def joins(op) -> bool:

@@ -61,7 +61,8 @@ _GLOBALS = {
     "axes": axes, "bool_type": _BoolTypes(), "check": lambda *call: arguments.right(*call),
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
-    "narrow": narrow, "new": object.__new__, "older_form": lambda *call: rare.older_form(*call), "open_type": open_type,
+    "narrow": narrow, "new": object.__new__, "refuse_whole": lambda op: rare.refuse_whole(op),
+    "older_form": lambda *call: rare.older_form(*call), "open_type": open_type,
     "met": interpreter.met, "operate": interpreter.operate, "plain": plain, "tick": tick, "touch": touch, "type": type,
     "untouch": untouch, "wrapped": interpreter.wrapped, "write_out": write_out,
 }  # fmt: skip

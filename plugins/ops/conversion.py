@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, op, type_of
+from plugrad.extend import LEFT_OUT, Op, collect, composite, hookimpl, op, type_of
 
 from ._checks import BOOL_OR_COMPLEX, converted, dtype_word
 from ._memory_formats import empty_in_order, has, preserves
@@ -74,7 +74,7 @@ def _check(args, right):
 
 
 @composite(at=("Tensor.to",), variadic="args")
-def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
+def to(F, input, args=LEFT_OUT, *, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
     """Return the tensor with another dtype, device or memory format.
 
     It is the tensor itself when nothing changes and not `copy`.
@@ -85,7 +85,9 @@ def to(F, input, args, *, dtype=None, device=None, non_blocking=False, copy=Fals
     """
     if isinstance(args, list) or isinstance(args, tuple) and len(args) == 1 and not hasattr(args[0], "__index__"):
         _check((args,), False)  # given as a sequence
-    args = args if isinstance(args, tuple) else (args,)
+    if args == ():
+        _check((args,), False)
+    args = () if args is LEFT_OUT else args if isinstance(args, tuple) else (args,)
     if len(args) == 1 and args[0] is input.dtype and dtype is None and device is None and memory_format is None:
         return F.clone(input) if copy else input
     if args:

@@ -6,7 +6,17 @@ import math
 import warnings
 from operator import index
 
-from plugrad.extend import Op, collect, composite, factory, get_default_dtype, hookimpl, is_integer, new_memory
+from plugrad.extend import (
+    LEFT_OUT,
+    Op,
+    collect,
+    composite,
+    factory,
+    get_default_dtype,
+    hookimpl,
+    is_integer,
+    new_memory,
+)
 
 from . import _memory_formats
 from ._checks import fitted
@@ -155,8 +165,8 @@ def scalar_tensor_samples(make):
     yield make.args(1)
 
 
-@factory(promote="float")
-def eye(xp, n, m=None, *, dtype):
+@factory(promote="float", kinds={"m": "int..."})
+def eye(xp, n, m=LEFT_OUT, *, dtype):
     """Identity matrix with `n` rows and `m` (default `n`) columns.
 
     >>> import plugrad as torch
@@ -164,7 +174,7 @@ def eye(xp, n, m=None, *, dtype):
     tensor([[1., 0.],
             [0., 1.]])
     """
-    m = n if m is None else m
+    m = n if m is LEFT_OUT else m
     for name, value in (("n", n), ("m", m)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
@@ -187,7 +197,7 @@ def ramp(xp, start, step, count, dtype):
 
 
 @factory(kinds={"start": "real...", "end": "real...", "step": "real"})
-def arange(xp, start=..., end=..., step=1, *, dtype=None):
+def arange(xp, start=LEFT_OUT, end=LEFT_OUT, step=1, *, dtype=None):
     """Numbers from `start` (0) up to, not including, `end`, `step` apart.
 
     Called with one number, that is `end`. All ints give int64, else the default float dtype. Raises `RuntimeError`
@@ -197,8 +207,8 @@ def arange(xp, start=..., end=..., step=1, *, dtype=None):
     >>> torch.arange(1, 2.5, 0.5)
     tensor([1.0000, 1.5000, 2.0000])
     """
-    if end is ...:
-        if start is ...:
+    if end is LEFT_OUT:
+        if start is LEFT_OUT:
             raise TypeError('arange() missing 1 required positional arguments: "end"')
         if step is not _ONE:
             raise TypeError("arange(): a step comes with both ends; write arange(0, end, step)")
@@ -208,7 +218,7 @@ def arange(xp, start=..., end=..., step=1, *, dtype=None):
         return xp.arange(start, end, step, "int64")
     if dtype is None and all([isinstance(v, int) for v in (start, end, step)]) and start <= end < _LONG and step > 0:
         return xp.arange(start, end, step, "int64")
-    start, end, step = (number("arange", v) for v in (0 if start is ... else start, end, step))
+    start, end, step = (number("arange", v) for v in (0 if start is LEFT_OUT else start, end, step))
     if dtype is None:
         dtype = dtype_for(start, end, step) if not isinstance(start + end + step, int) else "int64"
     dtype = xp.dtype(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl
+from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl
 
 from ._checks import refuse_arrays
 
@@ -84,7 +84,7 @@ def _steps(F, y, x, dx, dim, name):
 
 def _distance(x, dx, name):
     """Return the distance between points, 1 unless it is given."""
-    if dx is ...:
+    if dx is LEFT_OUT:
         return 1
     if x is not None:
         raise TypeError(f"{name}() takes either x or dx, not both")
@@ -104,7 +104,7 @@ def _areas(F, y, x, dx, dim, name):
 
 
 @composite(at=("trapezoid", "trapz"), kinds={"dx": "number..."})
-def trapezoid(F, y, x=None, *, dx=..., dim=-1):
+def trapezoid(F, y, x=None, *, dx=LEFT_OUT, dim=-1):
     """Integral along `dim` by the trapezoidal rule.
 
     Args:
@@ -126,7 +126,7 @@ def trapezoid(F, y, x=None, *, dx=..., dim=-1):
 
 
 @composite(at=("cumulative_trapezoid",), kinds={"dx": "number..."})
-def cumulative_trapezoid(F, y, x=None, *, dx=..., dim=-1):
+def cumulative_trapezoid(F, y, x=None, *, dx=LEFT_OUT, dim=-1):
     """Running integral along `dim` by the trapezoidal rule.
 
     Arguments as for `trapezoid`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import index
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, keep_dims, native, op, reduction
+from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, keep_dims, native, op, reduction
 
 from ._checks import COMPLEX, refuse, refuse_empty
 from .reduction import reduced, summed_in_c
@@ -307,18 +307,18 @@ def overloaded(whole, along, pair, name, input, dim, keepdim, other, out):
     if hasattr(dim, "requires_grad") and (keepdim or pair is None):  # a tensor without dimensions stands for an int
         dim = index(dim)
     other = dim if other is None and hasattr(dim, "requires_grad") else other
-    if keepdim and (dim is None or other is not None):
+    if keepdim and (dim is LEFT_OUT or other is not None):
         raise TypeError(f"{name}() received an invalid combination of arguments: keepdim=True needs an int for dim")
     if other is not None:
         return pair(input, other, **more)
-    if dim is None:
+    if dim is LEFT_OUT:
         return whole(input, **more)
     one_dim(name, dim)
     return along(input, dim, keepdim, **more)
 
 
-@composite(name="max_of", at=("max", "Tensor.max"), kinds={"dim": "tensor|int?", "other": "tensor?", "out": "any"})
-def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
+@composite(name="max_of", at=("max", "Tensor.max"), kinds={"dim": "tensor|int...", "other": "tensor?", "out": "any"})
+def max_of(F, input, dim=LEFT_OUT, keepdim=False, *, other=None, out=None):
     """Largest element of all, along `dim` with indices, or of pairs.
 
     With a tensor in place of `dim` it is the pairwise maximum.
@@ -336,13 +336,13 @@ def max_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     (tensor(4.), tensor([3., 4.]), tensor([[2., 4.],
             [3., 2.]]))
     """
-    if dim is other is out is None and keepdim is False:
+    if dim is LEFT_OUT and other is out is None and keepdim is False:
         return F.max_all(input)
     return overloaded(F.max_all, F.max, F.maximum, "max", input, dim, keepdim, other, out)
 
 
-@composite(name="min_of", at=("min", "Tensor.min"), kinds={"dim": "tensor|int?", "other": "tensor?", "out": "any"})
-def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
+@composite(name="min_of", at=("min", "Tensor.min"), kinds={"dim": "tensor|int...", "other": "tensor?", "out": "any"})
+def min_of(F, input, dim=LEFT_OUT, keepdim=False, *, other=None, out=None):
     """Smallest element of all, along `dim` with indices, or of pairs.
 
     Arguments as for `max`.
@@ -351,7 +351,7 @@ def min_of(F, input, dim=None, keepdim=False, *, other=None, out=None):
     >>> torch.min(torch.tensor([3., 1., 2.]), 0).indices
     tensor(1)
     """
-    if dim is other is out is None and keepdim is False:
+    if dim is LEFT_OUT and other is out is None and keepdim is False:
         return F.min_all(input)
     return overloaded(F.min_all, F.min, F.minimum, "min", input, dim, keepdim, other, out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, native, reduction
+from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, native, reduction
 
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, ordered_floats, refuse, refuse_empty
 from ._selection import INTROSORT, select_again
@@ -100,8 +100,8 @@ for _op in (median_all, nanmedian_all):
     _op.vjp(whole_vjp)
 
 
-@composite(name="median_of", at=("median", "Tensor.median"), kinds={"dim": "int?", "out": "any"})
-def median_of(F, input, dim=None, keepdim=False, *, out=None):
+@composite(name="median_of", at=("median", "Tensor.median"), kinds={"dim": "int...", "out": "any"})
+def median_of(F, input, dim=LEFT_OUT, keepdim=False, *, out=None):
     """Median of all elements; with `dim` those along it and their indices.
 
     Of an even number of elements it is the lower of the two in the middle; NaN if any element is.
@@ -113,8 +113,8 @@ def median_of(F, input, dim=None, keepdim=False, *, out=None):
     return overloaded(F.median_all, F.median, None, "median", input, dim, keepdim, None, out)
 
 
-@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"), kinds={"dim": "int?", "out": "any"})
-def nanmedian_of(F, input, dim=None, keepdim=False, *, out=None):
+@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"), kinds={"dim": "int...", "out": "any"})
+def nanmedian_of(F, input, dim=LEFT_OUT, keepdim=False, *, out=None):
     """Median as `median` gives it, of the elements that are not NaN.
 
     >>> import plugrad as torch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad.extend import Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng, write_out
+from plugrad.extend import LEFT_OUT, Op, broadcast_shapes, collect, composite, factory, hookimpl, op, rng, write_out
 
 from ._checks import check_probabilities, fitted, ints
 from ._draws import (
@@ -337,8 +337,8 @@ def normal(
 normal.samples(normal_samples)
 
 
-@composite(kinds={"p": "tensor|float?", "out": "tensor?"})
-def bernoulli(F, input, p=None, *, generator=None, out=None):
+@composite(kinds={"p": "tensor|float...", "out": "tensor?"})
+def bernoulli(F, input, p=LEFT_OUT, *, generator=None, out=None):
     """Zeros and ones, each one with the probability held by `input` (or `p` for all).
 
     `out` may be of any dtype. Raises `RuntimeError` for probabilities outside [0, 1].
@@ -347,7 +347,7 @@ def bernoulli(F, input, p=None, *, generator=None, out=None):
     >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    drawn = F.coins(input, p, generator=generator)
+    drawn = F.coins(input, None if p is LEFT_OUT else p, generator=generator)
     return drawn if out is None else write_out(bernoulli, drawn.to(out.dtype), out)
 
 

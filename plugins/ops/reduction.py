@@ -102,7 +102,9 @@ def count_of(shape, dim):
 # ---------------------------------------------------------------- sums and means
 
 
-@reduction(promote="int64", autocast={"cuda": "set_dtype"}, node={"SumBackward1": "dim is not None"})
+@reduction(
+    promote="int64", autocast={"cuda": "set_dtype"}, node={"SumBackward1": "dim is not None"}, keeps_given=True
+)  # fmt: skip
 def sum_(xp, input, dim=None, keepdim=False, *, dtype=None):
     """Sum of all elements, or along `dim`.
 
@@ -188,7 +190,7 @@ def nansum_vjp(F, g, input, dim, keepdim):
     return F.where(input == input, F.expand(keep_dims(F, g, input.shape, dim, keepdim), input.shape), 0.0)
 
 
-@reduction(node={"MeanBackward1": "dim is not None"})
+@reduction(node={"MeanBackward1": "dim is not None"}, keeps_given=True)
 def mean(xp, input, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean of all elements, or along `dim`.
 
@@ -262,7 +264,7 @@ def nanmean_samples(make):
 
 @reduction(
     promote="int64", kinds={"dim": "int?"}, autocast={"cpu": "float32", "cuda": "set_dtype"},
-    node={"ProdBackward1": "dim is not None"},
+    node={"ProdBackward1": "dim is not None"}, keeps_given=True,
 )  # fmt: skip
 def prod(xp, input, dim=None, keepdim=False, *, dtype=None):
     """Product of all elements, or along `dim` (an int).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, hookimpl, multilinear, native, op
+from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, multilinear, native, op
 
 from ._checks import ints
 from ._memory_formats import empty, empty_in_order, preserves
@@ -257,7 +257,7 @@ def interleave_samples(make):
 
 
 @composite(kinds={"dim": "int?", "output_size": "int?", "repeats": "tensor|int..."})
-def repeat_interleave(F, input, repeats=..., dim=None, *, output_size=None):
+def repeat_interleave(F, input, repeats=LEFT_OUT, dim=None, *, output_size=None):
     """Each slice along `dim` repeated `repeats` times in a row.
 
     `repeats` is an int or a 1-d integer tensor with one count for each slice. Without `dim` the input is flattened;
@@ -267,7 +267,7 @@ def repeat_interleave(F, input, repeats=..., dim=None, *, output_size=None):
     >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
     tensor([1, 1, 2, 2])
     """
-    if repeats is ...:
+    if repeats is LEFT_OUT:
         return F.interleave_index(input)
     if dim is None:
         input, dim = F.reshape(input, (-1,)), 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, native
+from plugrad.extend import LEFT_OUT, Op, binary, collect, composite, elementwise, hookimpl, native
 
 from ._checks import NUMBERS, bounded, fitted, is_number
 
@@ -22,7 +22,7 @@ def _refuse_clamp(name, *values):
 
 
 @elementwise(
-    tensors=("input", "min", "max"), inplace=True, aliases=("clip",), wraps=False, fits=("min", "max"),
+    tensors=("input", "min", "max"), inplace=True, aliases=("clip",), wraps=False, fits=("min", "max"), alike=True,
     node={"ClampBackward1": "not (isinstance(min, Tensor) or isinstance(max, Tensor))"},
 )  # fmt: skip
 def clamp(xp, input, min=None, max=None):
@@ -38,11 +38,6 @@ def clamp(xp, input, min=None, max=None):
     >>> torch.clamp(torch.tensor([-2., 0.5, 2.]), -1, 1)
     tensor([-1.0000,  0.5000,  1.0000])
     """
-    if (is_number(min) and getattr(max, "ndim", 0)) or (is_number(max) and getattr(min, "ndim", 0)):
-        raise TypeError(
-            "clamp() received an invalid combination of arguments: min and max are two numbers or two tensors; write "
-            "torch.tensor(...) around the number"
-        )
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     _refuse_clamp("clamp", input, min, max)
@@ -339,7 +334,7 @@ def where_samples(make):
 
 
 @composite(at=("where",), kinds={"input": "tensor|number...", "other": "tensor|number..."})
-def where_or_nonzero(F, condition, input=..., other=...):
+def where_or_nonzero(F, condition, input=LEFT_OUT, other=LEFT_OUT):
     """Elements of `input` where `condition` holds, of `other` elsewhere.
 
     Args:
@@ -354,9 +349,9 @@ def where_or_nonzero(F, condition, input=..., other=...):
     >>> torch.where(x > 0, x, 0), torch.where(x > 0)
     (tensor([0., 2.]), (tensor([1]),))
     """
-    if input is other is ...:
+    if input is other is LEFT_OUT:
         return F.nonzero(condition, as_tuple=True)
-    if input is ... or other is ...:
+    if input is LEFT_OUT or other is LEFT_OUT:
         raise TypeError(
             "where() takes a condition alone, or a condition and both alternatives: where(condition, input, other)"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, view
+from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, view
 
 from ._checks import dtype_word, ints
 
@@ -277,7 +277,7 @@ def unflatten_errors(make):
     inplace="shape", variadic="dim", kinds={"dim": "int|ints..."},
     node={"SqueezeBackward1": "type(dim) is int", "SqueezeBackward2": "type(dim) is tuple"},
 )  # fmt: skip
-def squeeze(xp, input, dim=...):
+def squeeze(xp, input, dim=LEFT_OUT):
     """Drop dimensions of size 1: all, or those named by `dim` (int or tuple).
 
     A named dimension of another size stays.
@@ -287,7 +287,7 @@ def squeeze(xp, input, dim=...):
     torch.Size([2, 1])
     """
     shape = input.shape
-    if dim is ...:
+    if dim is LEFT_OUT:
         return input.reshape([n for n in shape if n != 1]) if 1 in shape else input[...]
     if hasattr(dim, "__index__"):
         dim = axes(dim.__index__(), len(shape))

@@ -124,17 +124,20 @@ def permute(xp, input, dims):
     >>> torch.permute(torch.zeros(2, 3, 4), (2, 0, 1)).shape
     torch.Size([4, 2, 3])
     """
+    if type(dims) is tuple and dims in _ORDERS and type(dims[0]) is int:  # NumPy cuts dims of more than 32 bits
+        try:
+            return input.transpose(dims)
+        except (TypeError, ValueError):  # a bool among them, or not as many as there are dimensions
+            pass
     if len(dims) != input.ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
         )
-    if type(dims) is tuple and dims in _ORDERS:  # NumPy cuts dims of more than 32 bits without a word
-        return input.transpose(dims)
-    order = tuple([axes(d, input.ndim) for d in dims])
+    order = tuple([axes(d, input.ndim) for d in ints(dims)])
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    if type(dims) is tuple and len(_ORDERS) < 4096:
+    if dims and type(dims) is tuple and len(_ORDERS) < 4096:
         _ORDERS.add(dims)
     return input.transpose(order)
 

@@ -40,6 +40,7 @@ class Kernel:
     module: _t.Any
     op_name: _t.Any
     override: _t.Any
+LEFT_OUT: _t.Any
 from plugrad.optim.lr_scheduler import LRScheduler as LRScheduler
 from plugrad.nn import Module as Module
 class Op:
@@ -69,6 +70,7 @@ class Op:
     inputs: _b.tuple[_t.Any, ...]
     is_view: _b.bool
     def jvp(self, *names: _t.Any) -> _t.Any: ...
+    keeps_given: _b.bool
     keeps_order: _b.bool
     def kernel(self, backend: _b.str) -> _t.Any: ...
     def kernel_for(self, backend: _b.str) -> _t.Any: ...

@@ -7,6 +7,7 @@ import functools
 import numpy
 
 import plugrad
+from plugrad.extend import LEFT_OUT
 
 _LIMIT = 1 << 63  # PyTorch's ints have 64 bits
 
@@ -134,14 +135,14 @@ def alternatives():
 def kind(declaration: str) -> Kind:
     """Return the kind of a declaration: names of `alternatives` joined by `|`, with a `?` where None may stand.
 
-    With `...` in its place an argument may be left out, which is then its default, but not given as None.
+    With `...` in its place an argument may be left out, as its default `LEFT_OUT` says, but not given as None.
 
     >>> kind("int|ints?").words
     'int or tuple of ints'
     >>> kind("bool").fits(1), kind("float").fits(1)
     (False, True)
     """
-    absent = [value for end, value in (("?", None), ("...", ...)) if declaration.endswith(end)]
+    absent = [value for end, value in (("?", None), ("...", LEFT_OUT)) if declaration.endswith(end)]
     parts = [alternatives()[name] for name in declaration.rstrip("?.").split("|")]
     types = frozenset().union(*[part.types for part in parts], map(type, absent))
     words, tests = " or ".join(part.words for part in parts), [part.fits for part in parts]

@@ -22,6 +22,7 @@ from plugrad.dispatch.formulas import F
 from plugrad.dispatch.interception import OpCall
 from plugrad.dispatch.kernels import Kernel, kernel_for
 from plugrad.dispatch.op import Op
+from plugrad.dispatch.source import MISSING as LEFT_OUT
 from plugrad.extend.derived import layer, legacy_reduction, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims, multilinear
 from plugrad.extend.hooks import OpHook
@@ -46,7 +47,7 @@ from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import from_raw, write_out
 
 __all__ = [
-    "Backend", "F", "Generator", "Kernel", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
+    "Backend", "F", "Generator", "Kernel", "LEFT_OUT", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
     "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "choose_memory",
     "chosen_memory", "collect", "complement", "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw",
     "generator_of", "get_default_dtype", "held_back", "hookimpl", "is_basic_index", "is_channels_last",

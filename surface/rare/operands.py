@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy
 
-from plugrad import Tensor, can_cast
+from plugrad import Tensor, can_cast, device, get_default_dtype, is_grad_enabled
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
 
@@ -50,6 +50,33 @@ def beside_array(op, operands, place) -> tuple:
     return (*(both[::-1] if place else both), *operands[2:])
 
 
+def type_without_tensors(op, values):
+    """Return the tensor type to go on with when no argument is a tensor; a TypeError if one should be."""
+    if getattr(op, "numbers", None) == "any" or values and type(values[0]) in (list, tuple) and not values[0]:
+        return device("cpu").tensor_type(get_default_dtype().numpy)  # the kernel says what is wrong with it
+    raise TypeError(
+        f"{op.name}(): argument '{op.parameters[0]}' (position 1) must be Tensor, not {type(values[0]).__name__}; "
+        "write torch.as_tensor(...)"
+    )
+
+
+def check_elements(op, ttype, requires) -> None:
+    """Raise NotImplementedError for an op that does not take such elements, or whose gradient may not."""
+    if not ttype.dtype.is_complex:
+        if not op.eight_bits:
+            raise NotImplementedError(
+                f"\"{op.name}\" not implemented for '{ttype.dtype._label}': nothing is computed with floats of eight "
+                "bits; convert them first, as in x.to(torch.float32)"
+            )
+    elif op.complex is False:
+        raise NotImplementedError(f"\"{op.name}\" not implemented for '{ttype.dtype._label}': it is not defined there")
+    elif op.complex is None and requires and op.formulas and is_grad_enabled():
+        raise NotImplementedError(
+            f"op {op.qualname!r} does not say whether its gradient is right for complex numbers, where most formulas "
+            "need `conj`: write complex=True in its decorator if it is, complex=False if they are not for it"
+        )
+
+
 def device_mismatch(op, one, other) -> RuntimeError:
     """Return the error for operands on two devices."""
     return RuntimeError(
@@ -69,6 +96,25 @@ def of_two_devices(op, values, raw, i, ttype):
         raw[first] = value._type.device.put(values[first]._data)
         return value._type
     raise device_mismatch(op, ttype.device, value._type.device)
+
+
+def refuse_mixture(op, values) -> None:
+    """Raise TypeError where numbers meet tensors that do not stand for one, in an op that takes either all alike."""
+    given = [values[place] for place in op.operands[1:] if values[place] is not None]
+    tensors = [one for one in given if isinstance(one, Tensor)]
+    if 0 < len(tensors) < len(given) and any([one.ndim or one.requires_grad for one in tensors]):
+        raise TypeError(
+            f"{op.name}() received an invalid combination of arguments: {' and '.join(op.tensors[1:])} are all numbers "
+            "or all tensors; write torch.tensor(...) around the number"
+        )
+
+
+def refuse_whole(op) -> None:
+    """Raise PyTorch's TypeError for keepdim where no dim is given."""
+    raise TypeError(
+        f"{op.name}() received an invalid combination of arguments: keepdim=True comes with a dim; write dim=None for "
+        "all dimensions"
+    )
 
 
 def check_outs(op, result, out) -> None:

@@ -27,6 +27,13 @@ def refuse_overlap():
     raise RuntimeError(_REFUSAL)
 
 
+def check_written_dtype(op, target, result) -> None:
+    """Raise RuntimeError for a `dtype=` other than that of the tensor which an op writes in place."""
+    if result is not target:
+        told = f"input tensor dtype {target} and output tensor dtype {result} should match"
+        raise RuntimeError(f"Bad in-place call: {told}; leave dtype= out of {op.name}_()")
+
+
 def store_overlapping(error, op, target, values, result):
     """Write what an op of PyTorch's few changed of an expanded tensor; raise the error if it is none of them."""
     basic = op.name == "setitem" and values[1] == (Ellipsis,)

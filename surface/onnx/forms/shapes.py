@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import plugrad
+from plugrad.extend import LEFT_OUT
 from plugrad.onnx.declaring import form
 from plugrad.onnx.tracing import Size
 
@@ -153,8 +154,8 @@ def full_form(g, size, fill_value, **_):
 
 
 @form("arange")
-def arange_form(g, start=..., end=..., step=1, **_):
-    if end is ...:
+def arange_form(g, start=LEFT_OUT, end=LEFT_OUT, step=1, **_):
+    if end is LEFT_OUT:
         start, end = 0, start
     dtype = g.results[0].dtype
     ends = [
