@@ -395,6 +395,7 @@ _n.seq = _tick()
         keywords = "".join(f", {name}={name}" for name in op.keyword_only)
         call = f"_kernel(_F, {', '.join(op.positional)}{keywords})"
         values = source.values_source(op)
+        call = f"_fresh({call}, {values})" if op.fresh else call
         met = f"(*{values}, out)" if out else values
         self.add(1, f"if _modes.watched and _met({met}):\n    return _composite(_op, {values}{out})")
         looks = [look for look in map(self.look, op.known_kinds) if look]

@@ -351,6 +351,10 @@ class Composite(Op):
     family = "composite"
     runs_on = "tensors"
 
+    def __init__(self, function, *, fresh=False, **options):
+        super().__init__(function, **options)
+        self.fresh = fresh  # whether results are no views, though the last op that they come from makes one
+
     @property
     def differentiable(self) -> bool:
         return not self.undifferentiable

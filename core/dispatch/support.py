@@ -60,6 +60,7 @@ _GLOBALS = {
     "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE, "all_plain": PLAIN.issuperset, "Tensor": Tensor, "apply": interpreter.apply,
     "axes": axes, "bool_type": _BoolTypes(), "check": lambda *call: arguments.right(*call),
     "composite": interception.composite, "failed": interpreter.failed, "finish_many": interpreter.finish_many,
+    "fresh": lambda *call: rare.fresh(*call),
     "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
     "narrow": narrow, "new": object.__new__, "refuse_whole": lambda op: rare.refuse_whole(op),
     "older_form": lambda *call: rare.older_form(*call), "open_type": open_type,

@@ -79,7 +79,7 @@ def alias_copy_samples(make):
     yield make(2, 3)
 
 
-@composite(at=("view_as_complex_copy",))
+@composite(fresh=True, at=("view_as_complex_copy",))
 def view_as_complex_copy(F, input):
     """Pairs of numbers along the last dimension as complex numbers, copied.
 

@@ -112,7 +112,7 @@ def _numbers(function, kernel_size, dilation, padding, stride):
     return numbers
 
 
-@composite(at=("nn.functional.unfold",))
+@composite(fresh=True, at=("nn.functional.unfold",))
 def unfold_blocks(F, input, kernel_size, dilation=1, padding=0, stride=1):
     """Cut sliding blocks out of images, as columns (N, C * KH * KW, blocks).
 

@@ -150,7 +150,7 @@ def _declare(axes):
             axes=axes, sizes=("H, W", "D, H, W")[axes - 2], image=", ".join(["5"] * axes), always=always,
             result=", ".join(["2"] * axes),
         )  # fmt: skip
-        record = composite(name=full, at=(f"nn.functional.{full}",), autocast={"cpu": "float32"})(function)
+        record = composite(fresh=True, name=full, at=(f"nn.functional.{full}",), autocast={"cpu": "float32"})(function)
 
         @record.samples
         def pool_samples(make):

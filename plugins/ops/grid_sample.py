@@ -314,7 +314,9 @@ def _align(align_corners):
 _AUTOCAST = {"cpu": "float32", "cuda": "promote"}
 
 
-@composite(at=("nn.functional.grid_sample",), kinds={"mode": "str", "padding_mode": "str"}, autocast=_AUTOCAST)
+@composite(
+    fresh=True, at=("nn.functional.grid_sample",), kinds={"mode": "str", "padding_mode": "str"}, autocast=_AUTOCAST
+)
 def grid_sample(F, input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Read images at the points of a grid.
 
@@ -382,7 +384,7 @@ def _numbered(name):
     >>> torch.{name}(torch.ones({shape}), torch.zeros({centre}), 0, 0, False).item()
     1.0
     """
-    record = composite(name=name, at=(name,), autocast=_AUTOCAST, kinds=_NUMBERS)(sampler)
+    record = composite(fresh=True, name=name, at=(name,), autocast=_AUTOCAST, kinds=_NUMBERS)(sampler)
 
     @record.samples
     def sampler_samples(make):
@@ -395,7 +397,7 @@ def _numbered(name):
 grid_sampler, grid_sampler_2d, grid_sampler_3d = map(_numbered, ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"))
 
 
-@composite(at=("affine_grid_generator",))
+@composite(fresh=True, at=("affine_grid_generator",))
 def affine_grid_generator(F, theta, size, align_corners):
     """`nn.functional.affine_grid`, without its checks.
 
@@ -419,7 +421,7 @@ def affine_grid_generator(F, theta, size, align_corners):
     return F.reshape(F.matmul(base, F.transpose(theta, 1, 2)), (n, *sizes, len(sizes)))
 
 
-@composite(at=("nn.functional.affine_grid",))
+@composite(fresh=True, at=("nn.functional.affine_grid",))
 def affine_grid(F, theta, size, align_corners=None):
     """The grid for `grid_sample` whose points are affine maps of a regular one.
 

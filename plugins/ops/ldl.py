@@ -160,7 +160,12 @@ def linalg_ldl_solve_errors(make):
         yield RuntimeError, "pivots must", make.args(LD, plugrad.tensor(swaps, dtype=plugrad.int32), B)
 
 
-@composite(at=("ormqr", "Tensor.ormqr"), autocast={"cpu": "float32"}, kinds={"input2": "tensor", "input3": "tensor"})
+@composite(
+    fresh=True,
+    at=("ormqr", "Tensor.ormqr"),
+    autocast={"cpu": "float32"},
+    kinds={"input2": "tensor", "input3": "tensor"},
+)
 def ormqr(F, input, input2, input3, left=True, transpose=False, *, out=None):
     """Product of `input3` with the orthogonal matrix Q that `geqrf` packs.
 

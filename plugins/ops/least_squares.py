@@ -105,6 +105,7 @@ def pinverse_samples(make):
 
 
 @composite(
+    fresh=True,
     at=("linalg.lstsq",), returns="solution residuals rank singular_values", autocast={"cpu": "float32"},
     kinds={"b": "tensor"},
 )  # fmt: skip

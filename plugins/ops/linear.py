@@ -174,7 +174,7 @@ def linear_errors(make):
     yield RuntimeError, "cannot be multiplied", make.args(make(3, 4), make(2, 5))
 
 
-@composite(at=("nn.functional.bilinear", "bilinear"), autocast={"cuda": "promote"})
+@composite(fresh=True, at=("nn.functional.bilinear", "bilinear"), autocast={"cuda": "promote"})
 def bilinear(F, input1, input2, weight, bias=None):
     """x1' W x2 + bias for every pair of vectors.
 

@@ -281,7 +281,7 @@ def cartesian_prod_samples(make):
     yield make(2), make(3)
 
 
-@composite()
+@composite(fresh=True)
 def combinations(F, input, r=2, with_replacement=False):
     """All selections of `r` elements of a 1-d tensor in their order, as rows.
 
@@ -311,7 +311,7 @@ def combinations_samples(make):
     yield make(3), 2, True
 
 
-@composite()
+@composite(fresh=True)
 def kron(F, input, other):
     """Kronecker product: blocks `input[i, j] * other`.
 

@@ -52,9 +52,7 @@ def _move(running, statistic, momentum):
 
 
 @composite(at=("nn.functional.batch_norm",), kinds={"running_mean": "tensor?", "running_var": "tensor?"})
-def batch_norm(
-    F, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05
-):
+def batch_norm(F, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
     """Normalize each channel of (N, C, *) over the batch, or by running statistics.
 
     In training by the statistics of the batch, towards which `running_mean` and `running_var` (C,), unless
@@ -273,9 +271,7 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     tensor([0.8485, 1.1314])
     """
     if input.ndim < len(normalized_shape):
-        raise ValueError(
-            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.ndim}"
-        )
+        raise ValueError(f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.ndim}")
     _, dims = _check_normalized(input, normalized_shape, weight, None)
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise NotImplementedError(f"\"rms_norm\" not implemented for '{input.dtype}': convert the input with .float()")
@@ -358,7 +354,9 @@ def _with_statistics(F, result, mean, variance, eps, shape, *parts):
     )
 
 
-@composite(at=("native_layer_norm",), kinds={"weight": "tensor?", "bias": "tensor?"}, autocast={"cuda": "float32"})
+@composite(
+    fresh=True, at=("native_layer_norm",), kinds={"weight": "tensor?", "bias": "tensor?"}, autocast={"cuda": "float32"}
+)
 def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
     """`layer_norm`, with the mean and 1 / root of the variance that it used.
 
@@ -379,7 +377,7 @@ def native_layer_norm_samples(make):
     yield make.args(make(2, 3), (3,), make(3), make(3), 1e-5)
 
 
-@composite(at=("native_group_norm",), kinds={"weight": "tensor?", "bias": "tensor?"})
+@composite(fresh=True, at=("native_group_norm",), kinds={"weight": "tensor?", "bias": "tensor?"})
 def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
     """`group_norm` of an input (N, C, *), with the statistics that it used.
 
@@ -412,6 +410,7 @@ def native_group_norm_samples(make):
 
 
 @composite(
+    fresh=True,
     at=("native_batch_norm",),
     kinds={
         "weight": "tensor?", "bias": "tensor?", "running_mean": "tensor?", "running_var": "tensor?", "training": "bool"

@@ -72,7 +72,7 @@ def flipud(F, input):
     return F.flip(input, (0,))
 
 
-@composite()
+@composite(fresh=True)
 def rot90(F, input, k=1, dims=(0, 1)):
     """A copy rotated `k` times by 90 degrees, from `dims[0]` towards `dims[1]`.
 

@@ -340,7 +340,8 @@ def sum_to_shape(F, g, shape):
     """Sum `g` over the dimensions along which `shape` was expanded to it."""
     lead = g.ndim - len(shape)
     dims = [d for d in range(g.ndim) if d < lead or (shape[d - lead] == 1 and g.shape[d] != 1)]
-    return F.reshape(F.sum(g, tuple(dims)) if dims else g, shape)
+    total = F.sum(g, tuple(dims), True) if dims else g
+    return F.reshape(total, shape) if lead else total
 
 
 @view(variadic="size", at=("Tensor.expand", "broadcast_to", "Tensor.broadcast_to"))

@@ -47,7 +47,7 @@ def _full_window(F, window, length, n_fft, like):
     return F.constant_pad_nd(window, (left, n_fft - length - left))
 
 
-@composite(autocast={"cpu": "float32"})
+@composite(fresh=True, autocast={"cpu": "float32"})
 def stft(
     F, input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
     onesided=None, return_complex=None, align_to_window=None,

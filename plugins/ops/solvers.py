@@ -190,7 +190,7 @@ def _check_equation(name, A, B, left) -> None:
         )
 
 
-@composite(at=("linalg.solve",), autocast={"cpu": "float32"})
+@composite(fresh=True, at=("linalg.solve",), autocast={"cpu": "float32"})
 def linalg_solve(F, A, B, *, left=True, out=None):
     """Solution X of `A X = B` (or `X A = B` with `left=False`) for square A.
 
@@ -224,7 +224,7 @@ def linalg_solve(F, A, B, *, left=True, out=None):
     return result if out is None else write_out(linalg_solve, result, out)
 
 
-@composite(at=("linalg.solve_ex",), returns="result info")
+@composite(fresh=True, at=("linalg.solve_ex",), returns="result info")
 def linalg_solve_ex(F, A, B, *, left=True, check_errors=False):
     """Solution as of `linalg.solve`, and which matrices are singular.
 
@@ -358,7 +358,7 @@ def triangular_matrices_samples(make):
         yield make.args(make(2, 3, 3, low=1, high=2), make(3, 2), upper, True)
 
 
-@composite(at=("linalg.solve_triangular",))
+@composite(fresh=True, at=("linalg.solve_triangular",))
 def linalg_solve_triangular(F, input, B, *, upper, left=True, unitriangular=False, out=None):
     """Solution X of `A X = B` (or `X A = B` with `left=False`) for triangular A.
 

@@ -173,7 +173,7 @@ def max_unpool1d_samples(make):
     yield make(1, 1, 2), make.ints(1, 1, 2, low=0, high=1) + plugrad.tensor([0, 3]), 2
 
 
-@composite(at=("nn.functional.max_unpool2d",), autocast={"cpu": "float32"})
+@composite(fresh=True, at=("nn.functional.max_unpool2d",), autocast={"cpu": "float32"})
 def max_unpool2d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put maxima back to their positions, zeros elsewhere.
 
@@ -192,7 +192,7 @@ def max_unpool2d_samples(make):
     yield make(1, 1, 2, 2), make.ints(1, 1, 2, 2, low=0, high=1) + plugrad.tensor([[0, 3], [9, 14]]), 2
 
 
-@composite(at=("nn.functional.max_unpool3d",), autocast={"cpu": "float32"})
+@composite(fresh=True, at=("nn.functional.max_unpool3d",), autocast={"cpu": "float32"})
 def max_unpool3d(F, input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put maxima back to their positions, zeros elsewhere.
 
