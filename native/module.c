@@ -342,8 +342,18 @@ static PyObject *crc32(PyObject *module, PyObject *args) {
     return PyLong_FromUnsignedLong(sum);
 }
 
+/* Whether something is an int, or a tuple of ints: not of bools, tensors or other things that stand for one. */
+static PyObject *is_ints(PyObject *module, PyObject *value) {
+    if (PyLong_CheckExact(value)) Py_RETURN_TRUE;
+    if (!PyTuple_Check(value)) Py_RETURN_FALSE;
+    for (Py_ssize_t i = PyTuple_Size(value); i--;)
+        if (!PyLong_CheckExact(PyTuple_GetItem(value, i))) Py_RETURN_FALSE;
+    Py_RETURN_TRUE;
+}
+
 static PyMethodDef methods[] = {
     {"kernels", kernels, METH_VARARGS, "Return (level, kernels by name) of a level, or of the best that runs here."},
+    {"is_ints", is_ints, METH_O, "Whether something is an int, or a tuple of ints."},
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
     {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},

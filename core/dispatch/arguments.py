@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from plugrad.registry.namespaces import lazy_names
 
-__getattr__, __dir__ = lazy_names(globals(), None, {"arguments": "kinds_of right wrong"})
+__getattr__, __dir__ = lazy_names(globals(), None, {"arguments": "are_ints kinds_of right wrong"})

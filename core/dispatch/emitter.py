@@ -170,7 +170,14 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
         return f"if type({name}) not in {self.types(name, known, otherwise)}:\n    raise _General\n{name}_ = {name}"
 
     def take_shape(self, argument) -> str:
-        return self.take_plain(argument, "_sizes", "_PLAIN_OR_SEQUENCE")
+        name, kind = argument.name, self.op.known_kinds.get(argument.name)
+        taken = self.take_plain(argument, "_sizes", "_PLAIN_OR_SEQUENCE")
+        if kind is None or "ints" not in kind.words:
+            return taken
+        # What is kept of the call must not change with a list, or with tensors that stand for ints.
+        several = f"elif type({name}) is list or type({name}) is tuple:\n    {name}_ = {name} = tuple({name})\n"
+        several += f"    if not _are_ints({name}):\n        raise _General\nelse:\n{textwrap.indent(taken, '    ')}"
+        return f"if _are_ints({name}):\n    {name}_ = {name}\n{several}"
 
     def take_dim(self, argument) -> str:
         name, lead = argument.name, self.plan.lead.name

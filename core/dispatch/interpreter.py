@@ -61,8 +61,12 @@ def apply(op, values: tuple, out=None, inside=False):
 
 def check(op, values) -> tuple:
     """Return the arguments as `arguments.right` does, if one is of a type that needs a look."""
-    for position, types in op.guards:
-        if type(values[position]) not in types:
+    for position, types, ints in op.guards:
+        value = values[position]
+        if ints and type(value) is list:  # which may change before what is kept of the call is used
+            value = tuple(value)
+            values = (*values[:position], value, *values[position + 1 :])
+        if type(value) not in types or ints and type(value) is tuple and not arguments.are_ints(value):
             return arguments.right(op, values)
     return values
 
@@ -200,27 +204,16 @@ def failed(op, ttype, raw, error, values=None):
 # ---------------------------------------------------------------------------------------------------- wrap
 
 
-def wrapped(op, ttype, value):
-    """Return as an array what a third party's kernel gave; TypeError when it is neither that nor a number."""
-    array = None if value is None or isinstance(value, (list, Tensor)) else ttype.wrap(value)
-    if array is None or not (dtypes.is_differentiable(array.dtype) or dtypes.is_integral(array.dtype)):
-        raise TypeError(
-            f"the kernel of op {op.qualname!r} returned {value!r}: it must return an array, or a tuple of arrays. It "
-            "gets arrays, not Tensors, and computes with `xp`; what is written in other ops is declared by @composite"
-        )
-    return array
-
-
 def finish(op, values, raw, ttype, result, result_dtype, requires=True):
     """Return the one result of a kernel as a Tensor, with its history and what it is a view of."""
     if type(result) is not ttype.array_type:
-        result = ttype.wrap(result) if op.trusted else wrapped(op, ttype, result)
+        result = ttype.wrap(result) if op.trusted else rare.wrapped(op, ttype, result)
     if op.is_view and op.itself and result is values[0]._data:
         return values[0]
     dtype = result.dtype
     if result_dtype is not None and dtype != result_dtype:
         if dtype.kind in "mMOSU":
-            wrapped(op, ttype, result)  # which raises
+            rare.wrapped(op, ttype, result)  # which raises
         result = ttype.backend.cast(result, result_dtype)
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))

@@ -325,8 +325,8 @@ class Op:
 
     @functools.cached_property
     def guards(self) -> tuple:
-        """(position, types) of parameters of a known kind: arguments of these types pass without a look."""
-        return tuple([(self.index[name], kind.types) for name, kind in self.known_kinds.items()])
+        """(position, types, whether ints are meant) of parameters of a known kind: such types pass without a look."""
+        return tuple([(self.index[name], kind.types, "ints" in kind.words) for name, kind in self.known_kinds.items()])
 
     def wrong(self, values, error=None):
         """Return the error for the first wrong argument, or for one that NumPy raised."""

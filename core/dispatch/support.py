@@ -32,7 +32,7 @@ def plain(value, ttype, types=None):
     if isinstance(value, (tuple, list)):
         if not PLAIN.issuperset(map(type, value)) and any([isinstance(item, Tensor) for item in value]):
             raise General
-        return value
+        return tuple(value) if types is not None else value
     if isinstance(value, dtypes.dtype):
         return value.numpy
     if isinstance(value, (numpy.generic, numpy.ndarray)):
@@ -65,7 +65,7 @@ _GLOBALS = {
     "narrow": narrow, "new": object.__new__, "refuse_whole": lambda op: rare.refuse_whole(op),
     "older_form": lambda *call: rare.older_form(*call), "open_type": open_type,
     "met": interpreter.met, "operate": interpreter.operate, "plain": plain, "tick": tick, "touch": touch, "type": type,
-    "untouch": untouch, "wrapped": interpreter.wrapped, "write_out": write_out,
+    "untouch": untouch, "wrapped": lambda *call: rare.wrapped(*call), "write_out": write_out,
 }  # fmt: skip
 
 
@@ -73,6 +73,7 @@ def globals_of(op, **own) -> dict:
     """Return the globals of a generated function; each begins with an underscore, as no parameter does."""
     names = {f"_{name}": value for name, value in (_GLOBALS | own).items()}
     for name, kind in op.known_kinds.items():
+        names["_are_ints"] = arguments.are_ints
         names[f"_types_{name}"], names[f"_plain_{name}"] = kind.types, kind.types & PLAIN
         names[f"_sizes_{name}"] = kind.types & PLAIN_OR_SEQUENCE
     names.update({f"_d_{name}": value for name, value in op.defaults.items()})  # see `default_source`

@@ -7,6 +7,7 @@ import math
 from plugrad.extend import Op, collect, composite, hookimpl, op, view
 
 from . import _index as ix
+from ._checks import number
 
 
 def memory_of(xp, array):
@@ -56,7 +57,8 @@ def as_strided(F, input, size, stride, storage_offset=None):
     """
     start = input.storage_offset()
     offset = start if storage_offset is None else storage_offset
-    return F.strided_view(input, tuple(size), tuple(stride), offset, (start, *input.stride()))
+    size, stride = tuple(map(number, size)), tuple(map(number, stride))  # a tensor may change
+    return F.strided_view(input, size, stride, number(offset), (start, *input.stride()))
 
 
 @as_strided.samples

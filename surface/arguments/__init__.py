@@ -10,10 +10,25 @@ import numpy
 from plugrad.arguments.conventions import NAMES, declaration
 from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
+from plugrad.kernels import module, why_none
 
-__all__ = ["NAMES", "checked", "declaration", "is_int", "kinds_of", "right", "wrong"]
+__all__ = ["NAMES", "are_ints", "checked", "declaration", "is_int", "kinds_of", "right", "wrong"]
 
 _LIMIT = 1 << 63  # of ints of 64 bits
+_INT = {int}
+
+
+def are_ints(value) -> bool:
+    """Whether a value is an int, or a tuple of ints: not of bools, tensors or other things that stand for one.
+
+    >>> are_ints(2), are_ints((2, 3)), are_ints((2, True)), are_ints([2, 3])
+    (True, True, False, False)
+    """
+    return type(value) is int or isinstance(value, tuple) and _INT.issuperset(map(type, value))
+
+
+if why_none() is None and hasattr(module(), "is_ints"):  # a call of every view
+    are_ints = module().is_ints
 
 
 def checked(**declarations):
