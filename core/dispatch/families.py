@@ -309,8 +309,8 @@ class Reduction(Op):
         probe = [
             ttype.backend.probe(item) if hasattr(item, "dtype") and hasattr(item, "shape") else item for item in raw
         ]
-        if self.dim_index is not None:
-            probe[self.dim_index] = None if dim is None else 0
+        if dim is not None:  # a 0-d input has one dimension as far as that is concerned
+            probe[self.dim_index], probe[0] = 0, probe[0].reshape(probe[0].shape or 1)
         result = self.run_kernel(ttype.backend.host_type(raw[0].dtype), probe)
         if isinstance(result, tuple):
             return tuple(ttype.backend.empty(shape, item.dtype) for item in result)

@@ -169,7 +169,7 @@ def standard_gamma(F, input, generator=None):
     return F.gamma_samples(input, generator)
 
 
-@op(at=("_standard_gamma_grad",), like="input", node="NotImplemented")
+@op(at=("_standard_gamma_grad",), node="NotImplemented")
 def standard_gamma_grad(xp, input, output):
     """How gamma samples `output` move with their shapes: see `_implicit`.
 
@@ -208,7 +208,7 @@ def sample_dirichlet(F, input, generator=None):
     return F.dirichlet_samples(input, generator)
 
 
-@op(at=("_dirichlet_grad",), like="x", node="NotImplemented", kinds={"alpha": "tensor", "total": "tensor"})
+@op(at=("_dirichlet_grad",), node="NotImplemented", kinds={"alpha": "tensor", "total": "tensor"})
 def dirichlet_grad(xp, x, alpha, total):
     """How a share of a Dirichlet sample moves with its concentration.
 
@@ -219,6 +219,12 @@ def dirichlet_grad(xp, x, alpha, total):
     tensor([0.6931])
     """
     return beta_derivative(xp, scipy_of(xp, "special").digamma, x, alpha, total).astype(x.dtype)
+
+
+@standard_gamma_grad.meta
+@dirichlet_grad.meta
+def broadcast_like_the_first(first, *others):
+    return plugrad.broadcast_shapes(first.shape, *[t.shape for t in others]), first.dtype, [first]
 
 
 @gamma_samples.samples

@@ -27,6 +27,7 @@ class Rprop(Optimizer):
     """
 
     elementwise = True
+    keeps_rate = True  # it is the first size of steps
     _looks_at_values = True  # `update` writes where a mask holds
 
     def __init__(

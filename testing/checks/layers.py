@@ -14,7 +14,7 @@ import plugrad
 from plugrad.nn.forms import functional_form as functional_form_of
 from plugrad.overrides import TorchFunctionMode
 from plugrad.testing.calls import Skip, agree, described, same_bits
-from plugrad.testing.checks import documents
+from plugrad.testing.checks import documents, instances
 from plugrad.testing.checks.guesses import Trial, build, declared, or_fail, or_skip, trials, trials_of_op
 from plugrad.testing.gradients.checker import check
 from plugrad.testing.gradients.verdict import FAIL, INCONCLUSIVE
@@ -268,6 +268,18 @@ def options(cls, device):
         raise Skip("it has no bool option")
 
 
+def own_options(cls, device):
+    """Options are an instance's own: another one of the class, with another value, changes nothing in its results."""
+    for label, trial in each(cls, device):
+
+        def construct(kwargs, trial=trial):
+            return build(cls, Trial(Sample(trial.construct.args, kwargs), trial.given), device)
+
+        instances.assert_own(
+            cls, trial.construct, label, construct, lambda module, trial=trial: run(module, trial, False)
+        )
+
+
 def memory(cls, device):
     """The memory of a call's arguments is released with its results."""
     collecting = gc.isenabled()
@@ -395,6 +407,7 @@ CHECKS = {
     "reset": reset,
     "initialised": initialised,
     "options": options,
+    "instances": own_options,
     "memory": memory,
     "train and eval": train_and_eval,
     "pickling": pickling,

@@ -12,7 +12,9 @@ from plugrad.testing.op_checks import (
     memory,
     natives,
     onnx_forms,
+    option_values,
     points,
+    ranks,
     values,
     variations,
 )
@@ -63,8 +65,10 @@ def checks(op) -> dict:
         chosen["equal inputs"] = points.equal_inputs
     if (op.broadcasts or op.reduces or not op.trusted) and op.differentiable and op.complex and op.names:
         chosen["complex gradient"] = variations.complex_gradient
-    if variations.has_options(op):
+    if option_values.has_options(op):
         chosen["options"] = variations.options
+    if not op.broadcasts and op.names:
+        chosen["ranks"] = ranks.ranks
     if op.sequence and op.differentiable:
         chosen["lists"] = variations.lists
     if "cpu" in op.kernels:

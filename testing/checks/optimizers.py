@@ -17,6 +17,7 @@ from plugrad.testing.calls import Skip, agree, same_bits
 from plugrad.testing.checks import documents
 from plugrad.testing.checks.guesses import or_fail
 from plugrad.testing.checks.optimizer_numbers import assert_by_elements, complex_parameters, scales
+from plugrad.testing.checks.optimizer_rates import closure, own_options, rates
 from plugrad.testing.checks.optimizer_steps import (
     SIZES,
     assert_equal,
@@ -225,7 +226,8 @@ def groups(cls, device):
         optimizer = build(cls, given, [{"params": mine[:2]}, {"params": mine[2:], "lr": rate / 4}], lr=rate)
         assert [group["lr"] for group in optimizer.param_groups] == [rate, rate / 4], "argument 'lr' of a group is lost"
         parts = [build(cls, given, alone[:2], lr=rate), build(cls, given, alone[2:], lr=rate / 4)]
-        for _ in range(3):
+        for changed in (rate / 4, rate / 4, rate / 2, rate):  # the last ones as a schedule sets them
+            optimizer.param_groups[1]["lr"] = parts[1].param_groups[0]["lr"] = changed
             steps(optimizer, mine, 1)
             steps(parts[0], alone[:2], 1), steps(parts[1], alone[2:], 1)
         assert_equal(mine, alone, f"options {given}, argument 'lr' of a parameter group")
@@ -296,25 +298,6 @@ def precision(cls, device):
             assert one.dtype is plugrad.float32, f"options {given}: a step changes the dtype of parameter {number}"
             label = f"options {given}: parameter {number} in float32 against float64"
             agree(one.detach().double(), other.detach(), label, rtol=1e-4, atol=1e-5)
-
-
-def closure(cls, device):
-    """`step(closure)` calls it with gradients enabled, and returns the loss."""
-    for given in each(cls):
-        tensors = parameters(device, sizes_of(cls))
-        optimizer, enabled = build(cls, given, tensors), []
-
-        def evaluate(tensors=tensors, optimizer=optimizer, enabled=enabled):
-            enabled.append(plugrad.is_grad_enabled())
-            optimizer.zero_grad()
-            loss = quadratic(tensors)
-            loss.backward()
-            return loss
-
-        with plugrad.no_grad():
-            expected, loss = quadratic(tensors).item(), optimizer.step(evaluate)
-        assert enabled and all(enabled), f"options {given}: step(closure) calls it without recording gradients"
-        assert loss is not None and float(loss) == expected, f"options {given}: step(closure) does not return the loss"
 
 
 def gradients_unchanged(cls, device):
@@ -406,6 +389,8 @@ CHECKS = {
     "shapes": shapes,
     "group options": group_options,
     "precision": precision,
+    "rates": rates,
+    "instances": own_options,
     "closure": closure,
     "gradients unchanged": gradients_unchanged,
     "missing gradients": missing_gradients,
@@ -414,5 +399,5 @@ CHECKS = {
 }
 OFFERED = {
     "maximize": ("maximize",), "weight_decay": ("weight decay",),
-    "lr": ("parameter groups", "later changes", "validation"),
+    "lr": ("parameter groups", "later changes", "rates", "validation"),
 }  # fmt: skip

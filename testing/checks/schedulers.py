@@ -12,7 +12,7 @@ import time
 
 import plugrad
 from plugrad.testing.calls import Skip
-from plugrad.testing.checks import documents
+from plugrad.testing.checks import documents, instances
 from plugrad.testing.checks.guesses import USUAL, NoGuess, declared, or_fail, or_skip, required
 from plugrad.testing.samples import Maker, Sample, as_sample
 
@@ -129,6 +129,24 @@ def does_something(cls, device):
         assert any(rate != first for rate in seen), f"arguments {given}: 15 steps change no rate"
 
 
+def own_options(cls, device):
+    """Options are a schedule's own: another one of the class, with another value, changes none of its rates."""
+    if hasattr(cls, "example"):
+        raise Skip("it is made of other schedules")
+    for given in each(cls):
+        of_each = {}
+
+        def construct(kwargs, given=given, of_each=of_each):
+            optimizer, schedule = build(cls, Sample(given.args, kwargs))
+            of_each[schedule] = optimizer
+            return schedule
+
+        def outcome(schedule, of_each=of_each):
+            return [plugrad.tensor(advance(of_each[schedule], schedule, 12), dtype=plugrad.float64)]
+
+        instances.assert_own(cls, given, f"arguments {given}", construct, outcome, 1)
+
+
 def clock(cls, device):
     """Rates depend on the steps made, and on no clock of its own; the first rates of groups stay as they were."""
     for given in each(cls):
@@ -175,7 +193,7 @@ def resume(cls, device):
         again.load_state_dict(pickle.loads(states))
         for name in ("optimizer",):
             assert name not in schedule.state_dict(), f"its state dict holds the {name}"
-        told = getattr(schedule, "last_epoch", None)  # schedules made of others may leave it to these
+        told = getattr(schedule, "last_epoch", None)  # schedules that consist of others may leave it to these
         assert getattr(again, "last_epoch", None) == told, f"arguments {given}: last_epoch is lost in loading"
         before, after = advance(optimizer, schedule, 5, 3), advance(other, again, 5, 3)
         assert before == after, f"arguments {given}: after loading the rates go on as {after}, and should as {before}"
@@ -231,6 +249,7 @@ CHECKS = {
     "rates": rates,
     "groups": groups,
     "effect": does_something,
+    "instances": own_options,
     "clock": clock,
     "resume": resume,
     "functions kept": functions_kept,

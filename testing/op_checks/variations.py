@@ -11,6 +11,7 @@ from plugrad.testing.calls import Skip, agree, call, described, each, graded, is
 from plugrad.testing.checks.documents import text_of
 from plugrad.testing.op_checks.elementwise import LARGE, large_sample, operands, with_tensors
 from plugrad.testing.op_checks.gradients import assert_right
+from plugrad.testing.op_checks.option_values import varied
 from plugrad.testing.op_checks.references import against_reference, reference
 from plugrad.testing.samples import Maker, Sample, inside
 from plugrad.testing.tensors import is_float, is_float_dtype, reals, tensors_in, to_numpy
@@ -23,40 +24,22 @@ REFUSED = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError)
 # ---------------------------------------------------------------------------------------------------- options
 
 
-def has_options(op) -> bool:
-    """Whether an op has an option that tells by its default which other values there are."""
-    return "dim" in op.defaults or any(isinstance(value, (bool, float)) for value in op.defaults.values())
-
-
 def options(op, device):
     """With each option at another value its value, gradient and meta result are right, too."""
     done = 0
-    for label, sample in _varied(op, device):
+    for label, sample in varied(op, device):
         try:
             real = tensors_in(call(op, sample.detached()))
             differentiable = op.differentiable and graded(op, sample)
         except (*REFUSED, AssertionError):  # options may exclude each other, and `inplace` a gradient
             continue
         done += 1
-        _against_reference(op, sample, label)
+        against_reference_of(op, sample, label)
         against_meta(op, sample, real, label)
         if differentiable:
             assert_right(op, sample, label)
     if not done:
         raise Skip("no option has a default that tells other values")
-
-
-def _varied(op, device):
-    """Yield (label, sample) with one option at another value; of two samples, of which one has most dimensions."""
-    samples = [sample for _, sample in each(op, device) if any(map(is_float, tensors_in(sample.args)))]
-    chosen = [*samples[:1], *sorted(samples, key=_dimensions)[-1:]]
-    for sample in {id(sample): sample for sample in chosen}.values():
-        for name, default in op.defaults.items():
-            if name == op.variadic or (name not in op.keyword_only and name not in op.positional):
-                continue
-            for value in _others(op, name, _now(op, sample, name, default), sample):
-                label = f"{sample} with argument {name!r}={value!r}"
-                yield label, _changed(op, sample, name, value)
 
 
 def lists(op, device):
@@ -79,41 +62,8 @@ def lists(op, device):
         raise Skip("no list of its samples can have a single tensor")
 
 
-def _dimensions(sample) -> int:
-    return max((t.ndim for t in tensors_in(sample.args)), default=0)
-
-
-def _now(op, sample, name, default):
-    return {**dict(zip(op.positional, sample.args, strict=False)), **sample.kwargs}.get(name, default)
-
-
-def _others(op, name, value, sample) -> list:
-    """Return other values that an option may have, seen from the one that it has.
-
-    Of ops of no family a bool may mean anything: that a matrix is symmetric, or a gradient other than the slope.
-    """
-    first = next((t for t in sample.args if isinstance(t, plugrad.Tensor)), None)
-    if name == "dim" and isinstance(value, (int, type(None))) and first is not None:
-        several = [(0, 1), (-1, 0)] if op.reduces and first.ndim > 1 else []
-        return [dim for dim in (*range(-first.ndim, first.ndim), *several) if dim != value]
-    if isinstance(value, bool):
-        return [not value] if op.broadcasts or op.reduces else []
-    if isinstance(value, float):
-        return [0.75 * value if value else 0.25]
-    return []
-
-
-def _changed(op, sample, name, value) -> Sample:
-    args, kwargs = list(sample.args), dict(sample.kwargs)
-    place = op.positional.index(name) if name in op.positional else len(args)
-    if place < len(args):
-        args[place] = value
-    else:
-        kwargs[name] = value
-    return Sample(args, kwargs, sample.through)
-
-
-def _against_reference(op, sample, label):
+def against_reference_of(op, sample, label):
+    """Assert that results are those of the op's reference, if it has one and that takes the sample."""
     if op.ref is None or sample.through is not None:
         return
     try:

@@ -21,6 +21,7 @@ from support import (
     seeded_edges,
     seeded_ops,
     seeded_proofs,
+    seeded_ranks,
     seeded_rarer,
     seeded_variations,
     seeded_wider,
@@ -36,7 +37,7 @@ def command(*arguments):
 
 
 # Imported for the bugs that they enter.
-assert seeded_variations and seeded_corners and seeded_proofs and seeded_rarer and seeded_wider
+assert seeded_variations and seeded_corners and seeded_proofs and seeded_ranks and seeded_rarer and seeded_wider
 
 
 @pytest.mark.parametrize("name", seeded_ops.BUGS)
