@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Module, Parameter, collect, hookimpl
+from plugrad.extend import Module, Parameter, collect, held_back, hookimpl
 from plugrad.nn import functional as F
 
 
@@ -40,9 +40,10 @@ class _NormBase(Module):
     def reset_running_stats(self):
         """Set the running mean to 0, the running variance to 1 and the count of batches to 0."""
         if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+            with held_back():
+                self.running_mean.zero_()
+                self.running_var.fill_(1)
+                self.num_batches_tracked.zero_()
 
     def reset_parameters(self):
         """Reset the running statistics, the weight to 1 and the bias to 0."""
@@ -67,6 +68,12 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     def forward(self, input):
         self._check_input_dim(input)
+        if self.training and self.num_batches_tracked is not None:
+            with held_back():  # the count and the statistics are of as many batches
+                return self._normalized(input)
+        return self._normalized(input)
+
+    def _normalized(self, input):
         mean, variance = self.running_mean, self.running_var
         momentum = self.momentum
         training = self.training

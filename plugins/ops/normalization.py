@@ -12,7 +12,7 @@ from math import prod
 from operator import index
 
 from plugrad import float32, is_grad_enabled
-from plugrad.extend import Op, collect, composite, hookimpl
+from plugrad.extend import Op, collect, composite, held_back, hookimpl
 
 from ._checks import ints
 
@@ -39,16 +39,17 @@ def _channels(input):
 
 
 def _update(running_mean, running_var, mean, variance, count, momentum):
-    """Move running statistics towards those of a batch; the variance by its unbiased estimate."""
-    if running_mean is not None:
-        _move(running_mean, mean, momentum)
-    if running_var is not None:
-        _move(running_var, variance.detach() * (count / max(count - 1, 1)), momentum)
+    """Move running statistics towards those of a batch, both or neither; the variance by its unbiased estimate."""
+    moves = (running_mean, mean.detach()), (running_var, variance.detach() * (count / max(count - 1, 1)))
+    moves = [(running, _like(running, statistic)) for running, statistic in moves if running is not None]
+    with held_back():
+        for running, statistic in moves:
+            running.lerp_(statistic, momentum)
 
 
-def _move(running, statistic, momentum):
-    statistic = statistic.detach().reshape(-1)
-    running.lerp_(statistic if statistic.dtype is running.dtype else statistic.to(running.dtype), momentum)
+def _like(running, statistic):
+    statistic = statistic.reshape(-1)
+    return statistic if statistic.dtype is running.dtype else statistic.to(running.dtype)
 
 
 @composite(at=("nn.functional.batch_norm",), kinds={"running_mean": "tensor?", "running_var": "tensor?"})

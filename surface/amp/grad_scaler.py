@@ -367,12 +367,14 @@ class GradScaler:
             raise RuntimeError(
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
             )
-        self._init_scale, self._init_growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
-        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
-        self._growth_interval = state_dict["growth_interval"]
-        if self._scale is not None:
-            self._scale.fill_(self._init_scale)
-            self._growth_tracker.fill_(self._init_growth_tracker)
+        names = "scale", "_growth_tracker", "growth_factor", "backoff_factor", "growth_interval"
+        scale, tracked, growth, backoff, interval = [state_dict[name] for name in names]
+        with held_back():
+            self._init_scale, self._init_growth_tracker = scale, tracked
+            self._growth_factor, self._backoff_factor, self._growth_interval = growth, backoff, interval
+            if self._scale is not None:
+                self._scale.fill_(scale)
+                self._growth_tracker.fill_(tracked)
 
     def __getstate__(self) -> dict:
         state = self.__dict__.copy()

@@ -12,6 +12,7 @@ import operator
 
 import plugrad
 from plugrad import Tensor
+from plugrad.extend import held_back
 
 _UNARY = frozenset(
     "abs acos asin atan ceil clone cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
@@ -182,8 +183,11 @@ def function(name: str):
 
     @functools.wraps(made_of)
     def foreach(self, *args, **kwargs):
-        results = made_of(self, *args, **kwargs)
-        return self if name.endswith("_") else tuple(results)
+        if not name.endswith("_"):
+            return tuple(made_of(self, *args, **kwargs))
+        with held_back():  # all tensors are written, or none
+            made_of(self, *args, **kwargs)
+        return self
 
     foreach.__name__ = foreach.__qualname__ = name
     foreach.__doc__ = f"Call `{own}` for each tensor of a list."

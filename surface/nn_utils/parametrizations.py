@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor, no_grad
+from plugrad.extend import held_back
 from plugrad.nn import Module
 from plugrad.nn import functional as F
 from plugrad.nn.utils._norms import as_matrix, output_dim, unit_vectors
@@ -222,9 +223,10 @@ class _SpectralNorm(Module):
 
     @no_grad()
     def _power_method(self, matrix, n_power_iterations):
-        for _ in range(n_power_iterations):  # in place: replicas of the module share the vectors
-            F.normalize(plugrad.mv(matrix, self._v), dim=0, eps=self.eps, out=self._u)
-            F.normalize(plugrad.mv(matrix.mH, self._u), dim=0, eps=self.eps, out=self._v)
+        with held_back():
+            for _ in range(n_power_iterations):  # in place: replicas of the module share the vectors
+                F.normalize(plugrad.mv(matrix, self._v), dim=0, eps=self.eps, out=self._u)
+                F.normalize(plugrad.mv(matrix.mH, self._u), dim=0, eps=self.eps, out=self._v)
 
     def forward(self, weight):
         if weight.ndim == 1:

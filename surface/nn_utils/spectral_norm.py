@@ -40,9 +40,10 @@ class SpectralNorm:
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
             with no_grad():
-                for _ in range(self.n_power_iterations):  # in place: replicas of the module share the vectors
-                    F.normalize(plugrad.mv(matrix.t(), u), dim=0, eps=self.eps, out=v)
-                    F.normalize(plugrad.mv(matrix, v), dim=0, eps=self.eps, out=u)
+                with held_back():
+                    for _ in range(self.n_power_iterations):  # in place: replicas of the module share the vectors
+                        F.normalize(plugrad.mv(matrix.t(), u), dim=0, eps=self.eps, out=v)
+                        F.normalize(plugrad.mv(matrix, v), dim=0, eps=self.eps, out=u)
                 u, v = u.clone(), v.clone()  # the next forward changes them, maybe before this one's backward
         return weight / plugrad.dot(u, plugrad.mv(matrix, v))
 

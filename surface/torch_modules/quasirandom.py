@@ -6,6 +6,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor
+from plugrad.extend import held_back
 
 __all__ = ["SobolEngine"]
 
@@ -50,8 +51,9 @@ class SobolEngine:
     def draw(self, n: int = 1, out: Tensor | None = None, dtype=None) -> Tensor:
         """Return the next n points, (n, dimension) in [0, 1); of the default dtype unless another one is given."""
         self._check_count(n)
-        rows = self._advance(n) if self.num_generated else self._advance(n - 1, first=0)
-        self.num_generated += n
+        with held_back():  # the present point and its number belong together
+            rows = self._advance(n) if self.num_generated else self._advance(n - 1, first=0)
+            self.num_generated += n
         points = plugrad.from_numpy(rows).to(dtype or plugrad.get_default_dtype()) * 2.0**-self.MAXBIT
         return points if out is None else out.resize_as_(points).copy_(points)
 
@@ -69,15 +71,17 @@ class SobolEngine:
 
     def reset(self):
         """Begin the sequence again; return the engine."""
-        self.quasi.copy_(self.shift)
-        self.num_generated = 0
+        with held_back():
+            self.quasi.copy_(self.shift)
+            self.num_generated = 0
         return self
 
     def fast_forward(self, n: int):
         """Leave the next n points out; return the engine."""
         self._check_count(n)
-        self._advance(n if self.num_generated else n - 1)
-        self.num_generated += n
+        with held_back():
+            self._advance(n if self.num_generated else n - 1)
+            self.num_generated += n
         return self
 
     @staticmethod

@@ -142,6 +142,77 @@ def test_new_statistics_leave_the_momenta():
             assert model.training and model[1].momentum == 0.1, where
 
 
+def batch(momentum=0.5):
+    return torch.nn.BatchNorm1d(2, momentum=momentum)
+
+
+def moved():
+    norm = batch()
+    norm(X)
+    return norm
+
+
+def newer_spectral():
+    module = parametrizations.spectral_norm(linear())
+    module.parametrizations.weight.original.data[0] *= 3
+    return module
+
+
+def sobol():
+    return torch.quasirandom.SobolEngine(2)
+
+
+def scaler():
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(torch.ones(()))
+    return scaler
+
+
+STATISTICS = {
+    "batch norm": (batch, lambda m: m(X), lambda m: m.buffers()),
+    "batch norm, averages": (lambda: batch(None), lambda m: m(X), lambda m: m.buffers()),
+    "instance norm": (
+        lambda: torch.nn.InstanceNorm1d(2, track_running_stats=True), lambda m: m(X[None]),
+        lambda m: (m.running_mean, m.running_var),
+    ),
+    "batch norm as a function": (
+        lambda: (torch.zeros(2), torch.ones(2)),
+        lambda both: torch.nn.functional.batch_norm(X, *both, training=True), tuple,
+    ),
+    "no statistics": (moved, lambda m: m.reset_running_stats(), lambda m: m.buffers()),
+    "spectral norm": (spectral, lambda m: m(X), lambda m: (m.weight_u, m.weight_v)),
+    "newer spectral norm": (newer_spectral, lambda m: m(X), lambda m: m.buffers()),
+    "points": (sobol, lambda engine: engine.draw(3), lambda engine: (engine.quasi, torch.tensor(engine.num_generated))),
+    "scale": (
+        scaler, lambda one: one.load_state_dict({**one.state_dict(), "scale": 8.0, "_growth_tracker": 3}),
+        lambda one: (one._scale, one._growth_tracker),
+    ),
+    "lists": (lambda: [torch.ones(2), torch.ones(3)], lambda ts: torch._foreach_mul_(ts, 2), tuple),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.torch.nn.utils.spectral_norm:FutureWarning")
+@pytest.mark.parametrize("name", STATISTICS)
+def test_what_is_written_together_is_written_or_not(name):
+    prepare, change, written = STATISTICS[name]
+
+    def values(one):
+        return [t.tolist() for t in written(one)]
+
+    def changed(one):
+        change(one)
+        return values(one)
+
+    before, after = values(prepare()), changed(prepare())
+    assert all(one != other for one, other in zip(before, after))
+    ends = set()
+    for where, one, _ in interrupted(change, prepare, 250):
+        found = values(one)
+        assert found in (before, after), where
+        ends.add(found == before)
+    assert ends == {True, False}
+
+
 STEPS = {
     "Adafactor": lambda p: torch.optim.Adafactor(p),
     "Muon": lambda p: torch.optim.Muon(p),
