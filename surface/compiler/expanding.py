@@ -18,7 +18,7 @@ def expanded(recorder, kernel, xp, args, kwargs):
         mark, first, failure = len(recorder.steps), len(recorder.buffers), recorder.failure
         recorder.expanding = True
         try:
-            result = kernel.adapter(_noting(recorder, kernel, first), xp, *args, **kwargs)
+            result = kernel.adapter(_noting(recorder, kernel, xp, first), xp, *args, **kwargs)
         except Exception:  # the kernel itself runs, and says what is wrong if anything is
             result = NotImplemented
         finally:
@@ -37,8 +37,9 @@ def _is_new(item, first) -> bool:
     return type(item) is Array and item.value.buffer.index >= first and item.value.buffer.kind == "temporary"
 
 
-def _noting(recorder, kernel, first):
+def _noting(recorder, kernel, xp, first):
     def call(*args):
+        args = [_dense(xp, one) for one in args]
         result = kernel.call(*changed(_example, args))
         if result is NotImplemented:
             return result
@@ -54,6 +55,14 @@ def _noting(recorder, kernel, first):
         return array
 
     return call
+
+
+def _dense(xp, item):
+    """Return an array in which one element stands for many as one that has them all, as a call in C makes of it."""
+    if type(item) is not Array or not item.example.size:
+        return item
+    repeats = any(step == 0 and size > 1 for step, size in zip(item.example.strides, item.example.shape))
+    return xp.ascontiguousarray(item) if repeats else item
 
 
 def _example(item):

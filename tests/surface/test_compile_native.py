@@ -62,6 +62,28 @@ def test_results_that_are_parts_of_what_a_kernel_wrote(keepdim):
         assert all(str(call(x)) == str(run(x)) for _ in range(3))
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: torch.ones(()).expand(1, 3).sum(0) + x,
+        lambda x: torch.ones(()).expand(4, 3).sum(0) * x,
+        lambda x: torch.tensor(2.0).expand(4, 3).amax(0) * x,
+        lambda x: torch.ones(3, 1).expand(3, 5).softmax(1).sum(1) + x,
+        lambda x: torch.ones(2, 1, 3).expand(2, 4, 3).prod(1).sum(0) + x,
+        lambda x: (x[:, None] + 0).expand(3, 4).sum(0, keepdim=True).sum() + x,
+    ],
+)
+def test_kernels_get_arrays_in_which_one_element_stands_for_many(run):
+    call, x = compiled(run), torch.tensor([1.0, 2.0, 3.0])
+    assert torch.equal(call(x), run(x)) and torch.equal(call(x + 1), run(x + 1))
+
+
+def test_gradients_of_a_parameter_that_is_used_twice():
+    x, bias = torch.tensor([[1.0, -2.0]]), nn.Parameter(torch.tensor([1.0, 2.0]))
+    (found,) = compiled(lambda x: torch.autograd.grad(((x + bias) + (x + bias)).sum(), [bias]))(x)
+    assert found.tolist() == [2.0, 2.0]
+
+
 def test_random_programs_are_loops_in_c():
     run, arguments = program_of(random.Random(3))
     if kernels.why_none() is None:
