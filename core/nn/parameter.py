@@ -60,14 +60,14 @@ class Parameter(Tensor, metaclass=_MarkedType):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+            memo[id(self)] = self.__class__(self.data.clone(), self.requires_grad)
         return memo[id(self)]
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol):
-        cls = None if type(self) is Parameter else type(self)
+        cls = None if self.__class__ is Parameter else self.__class__
         return _rebuild_parameter, (cls, self.data, self.requires_grad, attributes_of(self))
 
 

@@ -82,13 +82,13 @@ class StateDict:
         local_metadata = {"version": self._version if self.state_version is None else self.state_version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        for hook in self._state_dict_pre_hooks.values():
+        for hook in self.__dict__.get("_state_dict_pre_hooks", {}).values():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
+        for hook in self.__dict__.get("_state_dict_hooks", {}).values():
             replaced = hook(self, destination, prefix, local_metadata)
             if replaced is None:
                 continue
@@ -173,7 +173,7 @@ class StateDict:
             strict: whether to report names to ``missing_keys`` and ``unexpected_keys``.
             error_msgs: takes every other complaint.
         """
-        for key, hook in self._load_state_dict_pre_hooks.items():
+        for key, hook in self.__dict__.get("_load_state_dict_pre_hooks", {}).items():
             owner = (self,) if key in self._load_state_dict_pre_hooks_with_module else ()
             hook(*owner, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)

@@ -120,5 +120,5 @@ def _reduce(self, protocol):
         host = shared_memory.export(self)
     else:
         host = self._type.backend.to_numpy(self._data)
-    cls = None if type(self) is Tensor else type(self)  # whose name differs under `import torch`
+    cls = None if self.__class__ is Tensor else self.__class__  # whose name differs under `import torch`
     return _rebuild, (cls, host, str(self.device), self.requires_grad, attributes_of(self))

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import random
+import sys
 import threading
 
 import numpy
@@ -25,6 +26,7 @@ from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Recorder
 from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
+from plugrad.compiler.lending import lend, take_back
 from plugrad.compiler.logs import Log, forms_of
 from plugrad.compiler.sizes import CaptureError, Scope
 from plugrad.compiler.stepping import Steps
@@ -42,7 +44,7 @@ from plugrad.tensor.views import View
 
 _here = threading.local()
 _backends: list = []  # the one of captures, once there was a capture
-capturing = threading.RLock()  # while a program is captured its tensors are others: one at a time
+capturing = threading.RLock()  # one at a time
 
 
 def _before_fork() -> None:
@@ -168,13 +170,18 @@ def _formula_kernel(op, formula):
 
 
 class _Silent:
-    """What the program writes to while it is captured: a captured program would write nothing."""
+    """What the program writes to while it is captured: a captured program would write nothing. Others print as ever."""
+
+    def __init__(self):
+        self.others = sys.stdout
 
     def write(self, text):
+        if getattr(_here, "recorder", None) is None:
+            return self.others.write(text)
         raise current().refusal("the program prints")
 
-    def flush(self):
-        """Accept it."""
+    def __getattr__(self, name):
+        return getattr(self.others, name)
 
 
 class _Watch(OpHook):
@@ -201,11 +208,12 @@ class Source:
     """
 
     __slots__ = (
-        "place", "tensor", "value", "grad", "state", "shared", "final", "written", "leads", "type", "strides",
+        "place", "tensor", "value", "grad", "state", "shared", "final", "written", "leads", "type", "strides", "lent",
     )  # fmt: skip
 
     def __init__(self, place, tensor):
         self.place, self.tensor, self.grad, self.final, self.written = place, tensor, None, None, False
+        self.lent = False
         self.state = (tensor._data, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
         self.shared = type(tensor._view) is View
         self.leads = tensor._edge is not None
@@ -218,21 +226,19 @@ class Source:
         raw = recorder.array(plain(array), kind)
         raw.value.buffer.dense = array.flags.c_contiguous
         self.value = raw.value
-        tensor._data, tensor._type, tensor._view = raw, place.tensor_type(array.dtype), None
-        tensor._edge = None if self.state[2] is None else LEAF
-        grad = self.state[4]
+        edge, grad = None if self.state[2] is None else LEAF, self.state[4]
+        self.lent = True
+        lend(tensor, _data=raw, _type=place.tensor_type(array.dtype), _view=None, _edge=edge, _grad=grad)
         if grad is not None:
             self.grad = Source("grad", grad)
             self.grad.swap(recorder, place)
 
     def put_back(self):
-        """Give the tensor what it had."""
-        tensor = self.tensor
-        tensor._data, tensor._type, tensor._edge, tensor._view, grad = self.state
+        """Let the tensor be what it is for others, in this thread, too."""
+        if self.lent:
+            take_back(self.tensor)
         if self.grad is not None:
             self.grad.put_back()
-        if grad is not None or hasattr(tensor, "_grad"):
-            tensor._grad = grad
 
 
 class Captured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 from plugrad.compiler.graph import Step, Value
 from plugrad.optim.optimizer import register_optimizer_step_pre_hook
@@ -39,6 +40,7 @@ class Steps:
 
     def __init__(self, captured, optimizers, recorder):
         self.captured, self.optimizers, self.recorder = captured, optimizers, recorder
+        self.thread = threading.get_ident()
 
     def __enter__(self):
         self.before = [(o, o.__dict__.get("step")) for o in self.optimizers]
@@ -60,10 +62,18 @@ class Steps:
                 optimizer.__dict__["step"] = own
 
     def refuse(self, optimizer, args, kwargs):
+        if not self.is_here():
+            return
         name = type(optimizer).__name__
         raise self.recorder.refusal(f"{name}.step() of an optimizer that is out of the program's reach")
 
+    def is_here(self) -> bool:
+        """Whether this is the thread of the capture: others make steps as ever."""
+        return threading.get_ident() == self.thread
+
     def note(self, optimizer, own, closure=None):
+        if not self.is_here():
+            return (own or functools.partial(type(optimizer).step, optimizer))(closure)
         recorder = self.recorder
         if closure is not None:
             raise recorder.refusal("optimizer.step() is called with a closure")

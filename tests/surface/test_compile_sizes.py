@@ -299,7 +299,7 @@ def test_threads_with_different_sizes():
                 wrong.append(len(x))
 
     given = [torch.randn(size, 6) for size in (9, 11, 16, 33)]
-    given = [(x, model(x)) for x in given]  # before a thread captures: its tensors are others meanwhile
+    given = [(x, model(x)) for x in given]
     threads = [threading.Thread(target=work, args=pair) for pair in given]
     [thread.start() for thread in threads], [thread.join() for thread in threads]
     assert not wrong
