@@ -170,10 +170,18 @@ def _formula_kernel(op, formula):
 
 
 class _Silent:
-    """What the program writes to while it is captured: a captured program would write nothing. Others print as ever."""
+    """What the program writes to while it is captured: a captured program would write nothing. Others print as ever.
 
-    def __init__(self):
+    There is one for good: CPython's `print` holds no reference to what it writes to, so another thread that prints while
+    a capture ends would write to what is gone.
+    """
+
+    others = None
+
+    def before(self):
+        """Return itself, in front of what others write to now."""
         self.others = sys.stdout
+        return self
 
     def write(self, text):
         if getattr(_here, "recorder", None) is None:
@@ -182,6 +190,9 @@ class _Silent:
 
     def __getattr__(self, name):
         return getattr(self.others, name)
+
+
+_silent = _Silent()
 
 
 class _Watch(OpHook):
@@ -276,7 +287,7 @@ class Captured:
         try:
             for source in self.sources:
                 source.swap(recorder, place)
-            with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_Silent()):
+            with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_silent.before()):
                 with Steps(self, self.world.optimizers, recorder):
                     outputs = self.function(*args, **kwargs)
                 if recorder.failure is not None:
