@@ -29,7 +29,7 @@ def _sum_to_shape(F, node, g, shape, position):
     if node.op is None or node.op.broadcasts:  # a custom Function's formula is written for what it gets
         extra = g.ndim - len(shape)
         if extra < 0 or any(have == 1 != n for have, n in zip(g.shape[extra:], shape)):
-            if node.op is not None and not extra > 0:
+            if node.op is not None and not extra > 0 and all(m in (1, n) for m, n in zip(g.shape[::-1], shape[::-1])):
                 return F.expand(g, shape)  # a formula may return a constant of a smaller shape
         else:
             dims = (*range(extra), *(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]))

@@ -257,7 +257,8 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         if plan.view and op.itself:
             self.add(1, f"if _y is {op.parameters[0]}_:\n    return {op.parameters[0]}")
         self.add(1, "_r = _new(_Tensor)\n_r._data = _y")
-        kernel = "_t if _y.dtype is _t.np else _t.device.tensor_type(_y.dtype)"
+        looked_at = "_y" if op.trusted else "_wrapped(_op, _t, _y)"
+        kernel = f"_t if _y.dtype is _t.np else _t.device.tensor_type({looked_at}.dtype)"
         self.add(1, f"_r._type = {dict(lead='_t', bool='_bool_type[_t]').get(plan.result, kernel)}")
         if op.any_order:
             self.add(1, f"if not _y.flags.c_contiguous:\n    _r._type = _open_type(_r._type, _y, {op.any_order!r})")

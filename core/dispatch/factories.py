@@ -51,8 +51,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
     if len(modes.watched) + len(modes.other_walks) > seen:  # the first use of a second device
         return create(op, values, dtype, place, requires_grad, out, layout, pin_memory)
     if backend.symbolic and op.meta_function is not None:
-        n = len(op.positional)
-        result = backend.empty(*op.meta_function(*raw[:n], **dict(zip(op.keyword_only, raw[n:]))))
+        result = backend.empty(*rare.rule_of(op, raw))
     elif backend.symbolic:
         if "size" in op.index:
             result = backend.empty(raw[op.index["size"]], (dtype or dtypes.get_default_dtype()).numpy)
@@ -61,6 +60,8 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
             result = backend.empty(host.shape, dtype.numpy if dtype is not None else host.dtype)
     else:
         result = interpreter.compute(op, home.tensor_type(numpy.dtype("float32")), raw, values)
+    if not op.trusted:
+        result = rare.wrapped(op, home.tensor_type(numpy.dtype("float32")), result)
     ttype = home.tensor_type(dtype.numpy if dtype is not None else result.dtype)
     if dtype is not None and result.dtype != dtype.numpy:
         result = result.astype(dtype.numpy)

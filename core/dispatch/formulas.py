@@ -116,6 +116,8 @@ class ArrayOps(_Ops):
     def _fit_dtype(self, g, dtype):
         if dtypes.is_complex(g.dtype) and not dtypes.is_complex(dtype):
             g = g.real
+        if g.dtype.kind in "OSU":
+            raise TypeError("it holds no numbers")  # `check_gradients` says what
         return g.astype(dtype)
 
 

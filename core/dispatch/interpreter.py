@@ -211,9 +211,9 @@ def finish(op, values, raw, ttype, result, result_dtype, requires=True):
     if op.is_view and op.itself and result is values[0]._data:
         return values[0]
     dtype = result.dtype
+    if dtype.kind in "mMOSU":
+        raise rare.wrong_result(op, result)
     if result_dtype is not None and dtype != result_dtype:
-        if dtype.kind in "mMOSU":
-            rare.wrapped(op, ttype, result)  # which raises
         result = ttype.backend.cast(result, result_dtype)
         dtype = result.dtype
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
@@ -234,8 +234,10 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=Tru
     computed = None if result_dtype is None else "f" if result_dtype.kind == "V" else result_dtype.kind
     for item in results:
         if type(item) is not array_type:
-            item = ttype.wrap(item)
+            item = ttype.wrap(item) if op.trusted else rare.wrapped(op, ttype, item)
         dtype = item.dtype
+        if dtype.kind in "mMOSU":
+            raise rare.wrong_result(op, item)
         if result_dtype is not None and dtype != result_dtype and dtype.kind == computed:
             item = ttype.backend.cast(item, result_dtype)
             dtype = result_dtype
@@ -257,10 +259,7 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=Tru
     if op.returns is None:
         return tuple(tensors)
     if len(tensors) != len(op.returns._fields):
-        raise TypeError(
-            f"the kernel of op {op.qualname!r} returned {len(tensors)}: it must return a tuple of "
-            f"{len(op.returns._fields)}, as returns={' '.join(op.returns._fields)!r} says"
-        )
+        raise rare.wrong_length(op, len(tensors))
     return op.returns(*tensors)
 
 

@@ -481,8 +481,7 @@ class Op:
                 f"op {self.qualname!r} has no shape rule for the {ttype.device.type!r} device; declare one with "
                 f"@{self.name}.meta"
             )
-        n = len(self.positional)
-        result = self.meta_function(*raw[:n], **dict(zip(self.keyword_only, raw[n:])))
+        result = rare.rule_of(self, raw)
         if isinstance(result, list) or isinstance(result[-1], tuple):
             return tuple(ttype.backend.empty(*one) for one in result)
         return ttype.backend.empty(*result)

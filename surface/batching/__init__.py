@@ -85,7 +85,7 @@ def prepared(optimizer, group, new) -> list:
         if rounds is not None:
             return rounds
     options = optimizer._plain(group)
-    slots = [(name, initial, callable(initial)) for name, initial in optimizer.slots(options).items()]
+    slots = [(name, initial, callable(initial)) for name, initial in slots_of(optimizer, options).items()]
     if not slots and len(group["params"]) <= FEW and not optimizer._complex:
         if not hasattr(optimizer, "update_rows"):
             for p in group["params"]:
@@ -124,6 +124,25 @@ def prepared(optimizer, group, new) -> list:
     scalars = [name for name, _, is_array in slots if not is_array]
     names = [name for name, _, is_array in slots if is_array]
     return [_Run(optimizer, options, names, scalars, key, *batch) for key, batch in batches.items()]
+
+
+def slots_of(optimizer, options) -> dict:
+    """Return what state a parameter has; TypeError unless that is a dict of numbers, and functions that make arrays."""
+    slots = optimizer.slots(options)
+    if isinstance(slots, dict) and all([callable(one) or isinstance(one, (int, float)) for one in slots.values()]):
+        return slots
+    raise TypeError(
+        f"{type(optimizer).__name__}.slots() returned {slots!r}: it must return a dict from names to numbers, for a "
+        "scalar, or functions such as self.zeros, for an array"
+    )
+
+
+def no_result(optimizer, given) -> TypeError:
+    """Return the error for an `update` that returned what it should have written."""
+    return TypeError(
+        f"{type(optimizer).__name__}.update() returned a {type(given).__name__}, which nobody uses: it must write the "
+        "new values into p, as in p -= group['lr'] * g, and return nothing"
+    )
 
 
 def check_capturable(group) -> None:
@@ -171,7 +190,9 @@ class _Round:
 
     def update(self, g, arrays):
         if self.kernel is None or self.updated(self.kernel, g, arrays) is NotImplemented:
-            self.updated(self.optimizer.update, g, arrays)
+            given = self.updated(self.optimizer.update, g, arrays)
+            if given is not None and given is not arrays[0]:
+                raise no_result(self.optimizer, given)
             self.keep(arrays)
 
     def keep(self, arrays):

@@ -172,8 +172,8 @@ def _formula_kernel(op, formula):
 class _Silent:
     """What the program writes to while it is captured: a captured program would write nothing. Others print as ever.
 
-    There is one for good: CPython's `print` holds no reference to what it writes to, so another thread that prints while
-    a capture ends would write to what is gone.
+    There is one for good: CPython's `print` holds no reference to what it writes to, so another thread that prints
+    while a capture ends would write to what is gone.
     """
 
     others = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from plugrad import is_grad_enabled, nest
 from plugrad.autograd.once import Once
+from plugrad.autograd.rare.wrong_results import whose
 from plugrad.dispatch.formulas import F, TensorOps, array_ops
 from plugrad.extend import from_raw
 from plugrad.graph.nodes import Outputs
@@ -86,4 +87,6 @@ def check_gradients(ops, node, grads) -> None:
 def input_of(node, position) -> str:
     """Return the name of the input that an edge of a node is for."""
     names = getattr(type(node), "wanted", None)
-    return f"{names[min(position, len(names) - 1)]} of op {node.op.qualname}" if names else f"input {position}"
+    if not names:
+        return f"input {position}"
+    return f"{names[min(position, len(names) - 1)]} of op {node.op.qualname}{whose(node.op)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor, autograd, enable_grad, is_grad_enabled
+from plugrad.autograd.rare.wrong_results import check_tangents
 from plugrad.dispatch.formulas import F, output_number
 from plugrad.dispatch.source import compile_function
 
@@ -132,6 +133,7 @@ def _declared(op, values, outputs, tangents):
             continue
         needs = tuple(tangent is not None for tangent in given)
         part = formula.function(_ops(op), *given, *_wanted(op, formula, values, outputs, needs))
+        part = part if op.trusted else check_tangents(op, part, len(outputs))
         total = part if total is None else _sum(total, part)
     return total
 

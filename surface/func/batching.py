@@ -13,6 +13,7 @@ import plugrad
 from plugrad import Tensor, autograd, nest
 from plugrad.arguments import is_int
 from plugrad.autograd.rare.copied_views import copy_behind
+from plugrad.autograd.rare.wrong_results import check_batch
 from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random, watching_random
 from plugrad.func.captured_writes import Once
@@ -380,7 +381,9 @@ def _declared(func, args, kwargs, dims, size, randomness):
     keywords = dict(zip(op.keyword_only, values[count:]))
     info = VmapInfo(size, randomness)
     result = op.batched(of_composites[op.scope], info, in_dims, *values[:count], **keywords)
-    return None if result is NotImplemented else result
+    if result is NotImplemented:
+        return None
+    return result if op.trusted else check_batch(op, result, size)
 
 
 def _moved(results, placed, size, out_dims, name):

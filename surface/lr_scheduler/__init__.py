@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 
 from plugrad import Tensor
 from plugrad.interrupts import held_back
@@ -147,7 +148,8 @@ class LRScheduler:
             self._get_lr_called_within_step = False
         groups = self.optimizer.param_groups
         rates = list(rates) if hasattr(rates, "__iter__") else rates
-        if not isinstance(rates, list) or len(rates) != len(groups):
+        right = isinstance(rates, list) and all([isinstance(rate, (Real, Tensor)) for rate in rates])
+        if not right or len(rates) != len(groups):
             raise TypeError(
                 f"{type(self).__name__}.get_lr() must return a list of {len(groups)} rates, one for each group of "
                 f"parameters; it returned {rates!r}"

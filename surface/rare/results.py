@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from plugrad import Tensor
+from plugrad.autograd.rare.wrong_results import wrong_result
 from plugrad.extend import is_differentiable, is_integral
 from plugrad.nest import leaves
 
 
 def wrapped(op, ttype, value):
     """Return as an array what a third party's kernel gave; TypeError when it is neither that nor a number."""
-    array = None if value is None or isinstance(value, (list, Tensor)) else ttype.wrap(value)
+    array = None if value is None or isinstance(value, (list, tuple, Tensor)) else ttype.wrap(value)
     if array is None or not (is_differentiable(array.dtype) or is_integral(array.dtype)):
-        raise TypeError(
-            f"the kernel of op {op.qualname!r} returned {value!r}: it must return an array, or a tuple of arrays. It "
-            "gets arrays, not Tensors, and computes with `xp`; what is written in other ops is declared by @composite"
-        )
+        raise wrong_result(op, value)
     return array
 
 

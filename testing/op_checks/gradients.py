@@ -14,6 +14,7 @@ from plugrad.testing.calls import (
     argument_of,
     call,
     cotangents_of,
+    described,
     each,
     each_differentiable,
     function_of,
@@ -195,10 +196,14 @@ def _judge_rule(op, sample, label) -> None:
             for value, dim in zip(sample.args, dims, strict=True)
         ]
         args = [pair[0] if dim is None else plugrad.stack(pair, dim) for pair, dim in zip(pairs, dims, strict=True)]
-        together = plugrad.func.vmap(op.function, in_dims=tuple(dims))(*args, **sample.kwargs)
+        about = f"{label}, the op's own rule for batches along {dims}"
+        try:
+            together = plugrad.func.vmap(op.function, in_dims=tuple(dims))(*args, **sample.kwargs)
+        except (TypeError, ValueError) as error:  # what it returns is no batch
+            raise AssertionError(f"{about}: {described(error)}") from error
         alone = [op.function(*[pair[number] for pair in pairs], **sample.kwargs) for number in (0, 1)]
         for one, *rows in zip(*map(tensors_in, (together, *alone)), strict=True):
-            agree(one.detach(), plugrad.stack(rows).detach(), f"{label}, the op's own rule for batches along {dims}")
+            agree(one.detach(), plugrad.stack(rows).detach(), about)
 
 
 def batched(op, device):
