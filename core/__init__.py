@@ -73,7 +73,8 @@ special = _namespace_module("special", "Special functions.")
 fft = _namespace_module("fft", "Discrete Fourier transforms.")
 signal = _namespace_module("signal", "Signal processing.")
 signal.windows = _namespace_module("signal.windows", "Window functions.")
-masked = _namespace_module("masked", "Reductions and normalisations under a mask.")
+_names = "MaskedTensor as_masked_tensor is_masked_tensor masked_tensor"
+masked = _namespace_module("masked", "Reductions and normalisations under a mask.", {"masked_tensors": _names})
 op_hooks = _namespace_module("op_hooks", "Hooks on ops: timer, memory, nan_finder, call_printer, and third parties'.")
 compilers = _namespace_module("compilers", "Compilers, which `compile` takes by name.")
 ops = _namespace_module("ops", "Ops of third parties by namespace: plugrad.ops.NAMESPACE.NAME.")
@@ -95,15 +96,14 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
     "serialization": "save load",
     "sparse": "sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo "
-    "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm sspaddmm spmm dsmm hsmm "
-    "resize_as_sparse_ saddmm",
+    "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm spmm dsmm hsmm saddmm "
+    "resize_as_sparse_ sspaddmm",
     "as_torch": "install_as_torch", "compiler": "compile", "jit": "", "export": "",
-    "func": "vmap", "pictures": "draw summary",
+    "func": "vmap", "pictures": "draw summary", "limits": "finfo iinfo",
     "interchange": "asarray from_dlpack frombuffer",
     "queries": "broadcast_shapes detach detach_ get_device is_complex is_conj is_floating_point is_inference is_neg "
     "is_nonzero is_same_size is_signed is_storage is_tensor numel result_type typename",
     "autograd.rare.anomaly": "is_anomaly_check_nan_enabled is_anomaly_enabled", "printing": "set_printoptions",
-    "limits": "finfo iinfo",
     "random": "default_generator get_rng_state initial_seed seed set_rng_state",
     "backends": "are_deterministic_algorithms_enabled get_float32_matmul_precision get_num_threads "
     "is_warn_always_enabled set_float32_matmul_precision set_num_threads set_warn_always use_deterministic_algorithms",

@@ -35,7 +35,7 @@ from plugrad.sparse.products import (
 )  # fmt: skip
 from plugrad.sparse.resizing import resize_as_sparse_
 from plugrad.sparse.rules import _sparse_broadcast_to, sparse_mask
-from plugrad.sparse.tensors import LAYOUTS, rebuild
+from plugrad.sparse.tensors import LAYOUTS, SparseTensor, build, rebuild, values_of
 from plugrad.sparse.typed import (
     BFloat16Tensor,
     ByteTensor,
@@ -50,7 +50,8 @@ from plugrad.sparse.typed import (
 
 __all__ = [
     "BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
-    "LongTensor", "ShortTensor", "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT",
+    "LongTensor", "ShortTensor", "SparseTensor", "build", "values_of",
+    "SparseSemiStructuredTensor", "SparseSemiStructuredTensorCUSPARSELT",
     "SparseSemiStructuredTensorCUTLASS", "addmm",
     "_sparse_broadcast_to", "_validate_sparse_compressed_tensor_args", "_validate_sparse_coo_tensor_args",
     "as_sparse_gradcheck", "check_sparse_tensor_invariants", "from_parts", "hspmm", "log_softmax", "mm", "rebuild",

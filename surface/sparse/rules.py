@@ -24,6 +24,7 @@ from plugrad.sparse.tensors import (
     values_of,
     wrap,
 )  # fmt: skip
+from plugrad.subclasses.held import take_over
 
 # Functions that are 0 at 0: of the values alone.
 _UNARY = (
@@ -236,8 +237,7 @@ def _in_place(function, name=""):
         if target.requires_grad and target.is_leaf and plugrad.is_grad_enabled():
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         result = cast_to(function(target, *args, **kwargs), target.dtype)
-        target._data, target._edge = result._data, result._edge
-        return target
+        return take_over(target, result)
 
     return write
 

@@ -15,8 +15,8 @@ from plugrad.arguments import right
 from plugrad.extend import from_raw
 from plugrad.printing import tensor_str
 from plugrad.sparse.arrays import SparseArray
+from plugrad.subclasses.held import name_of, tensor_around
 from plugrad.tensor.layouts import factories, layout
-from plugrad.tensor.overriding import watch_classes
 from plugrad.tensor.tensor import tensor_of
 
 LAYOUTS = {name: layout(name) for name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")}
@@ -41,12 +41,6 @@ def factory(*names):
         return function
 
     return declare
-
-
-def name_of(function) -> str:
-    """Return the name under which an intercepted function has a rule."""
-    op = getattr(function, "__op__", None)
-    return function.__name__ if op is None else op.name
 
 
 def unsupported(what):
@@ -310,11 +304,7 @@ def cast_to(result, dtype):
 
 def wrap(array):
     """Return a tensor around a SparseArray."""
-    tensor = object.__new__(SparseTensor)
-    tensor._data, tensor._edge, tensor._view = array, None, None
-    tensor._type = plugrad.device("cpu").tensor_type(array.dtype).variant()
-    watch_classes()
-    return tensor
+    return tensor_around(SparseTensor, array, plugrad.device("cpu").tensor_type(array.dtype))
 
 
 for _class in (SparseArray, *SparseArray.__subclasses__()):

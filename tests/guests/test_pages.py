@@ -48,6 +48,7 @@ AROUND = {
     ("pictures.md", 1): ("", "assert 'cross' in picture.dot().lower() or 'nll' in picture.dot().lower()"),
     ("programs.md", 0): ("", "assert torch is plugrad and 'plugrad' in torch.__version__"),
     ("plugins.md", 0): ("", "assert plugrad.backends.fallbacks() == {}"),
+    ("tensors.md", 0): ("", "assert mean.to_tensor(0).tolist() == [1, 4] and x.grad.to_tensor(0).sum().item() == 18"),
     ("safety.md", 0): ("", "assert x.grad.tolist() == [0.0, 0.5]"),
     ("safety.md", 2): (
         """

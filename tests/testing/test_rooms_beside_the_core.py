@@ -17,7 +17,8 @@ AUTHORS = "plugrad.extend"  # makes public what authors of plugins get of the co
 # What a room may ask of the core's other modules: they have no other public home.
 PRIVATE = {
     "plugrad.sparse.tensors -> plugrad.tensor.layouts",
-    "plugrad.sparse.tensors -> plugrad.tensor.overriding",
+    "plugrad.masked_tensors.tensors -> plugrad.tensor.tensor",
+    "plugrad.subclasses.held -> plugrad.tensor.overriding",
     "plugrad.sparse.tensors -> plugrad.tensor.tensor",
     "plugrad.tensor_methods -> plugrad.tensor.tensor",
     "plugrad._C -> plugrad.graph.nodes",
