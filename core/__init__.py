@@ -99,7 +99,7 @@ _look_up, __dir__ = _lazy_names(globals(), "", {
     "sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor hspmm smm spmm dsmm hsmm saddmm "
     "resize_as_sparse_ sspaddmm",
     "as_torch": "install_as_torch", "compiler": "compile", "jit": "", "export": "",
-    "func": "vmap", "pictures": "draw summary", "limits": "finfo iinfo",
+    "func": "vmap", "pictures": "draw summary", "limits": "finfo iinfo", "nested": "jagged",
     "interchange": "asarray from_dlpack frombuffer",
     "queries": "broadcast_shapes detach detach_ get_device is_complex is_conj is_floating_point is_inference is_neg "
     "is_nonzero is_same_size is_signed is_storage is_tensor numel result_type typename",

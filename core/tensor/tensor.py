@@ -408,7 +408,7 @@ lazy_methods(Tensor, {
     "is_set_to is_shared lstsq map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ "
     "__dir__ share_memory_ solve storage storage_type symeig untyped_storage xpu",
     "absent": "dequantize index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
-    "q_scale q_zero_point qscheme record_stream slice_inverse to_mkldnn to_padded_tensor",
+    "q_scale q_zero_point qscheme record_stream slice_inverse to_mkldnn", "nested": "to_padded_tensor",
     "sparse.methods": "_indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim hspmm indices "
     "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ "
     "sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values",

@@ -6,13 +6,8 @@ import plugrad
 from plugrad import Tensor, nest, registry
 from plugrad.masked_tensors.tensors import MaskedTensor, elements_of, forms, masking, rule, rules
 from plugrad.sparse import SparseTensor, build, values_of
-from plugrad.subclasses.held import take_over
+from plugrad.subclasses.held import check_leaf, take_over
 
-# Elementwise functions whose records do not say that they broadcast: composites of others.
-_ELEMENTWISE = (
-    "positive div_rounded nan_to_num float_power isclose true_divide celu selu square conj_physical angle sinc exp2 "
-    "relu6 hardswish logsigmoid softsign"
-).split()
 # What only moves elements: the mask goes the same way.
 _MOVES = (
     "select transpose t getitem view reshape flatten cat stack unsqueeze squeeze sliding_windows split chunk narrow "
@@ -54,7 +49,7 @@ def common_mask(tensors):
     return mask
 
 
-@form("elementwise", *_ELEMENTWISE)
+@form("elementwise")
 def elementwise(func, *args, **kwargs):
     """A function of each element, of one tensor or several that broadcast."""
     masked = [one for one in (*args, *kwargs.values()) if isinstance(one, MaskedTensor)]
@@ -87,7 +82,7 @@ def _of_entries(func, mask, args, kwargs):
     return masking(build(values, mask._data.pattern()), mask)
 
 
-@rule("rsub", "__rsub__")
+@rule("__rsub__")
 def rsub(input, other, *, alpha=1):
     return elementwise(plugrad.rsub, input, other, alpha=alpha)
 
@@ -105,8 +100,7 @@ def in_place(func, target, *args, **kwargs):
     """Write a masked tensor: its elements are those of a copy that was written."""
     if not isinstance(target, MaskedTensor):
         raise TypeError(f"{func.__name__}: an ordinary tensor can't be written from a masked one; use to_tensor(value)")
-    if target.requires_grad and target.is_leaf and plugrad.is_grad_enabled():
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    check_leaf(target)
     before = target.clone() if target.requires_grad else target.detach()
 
     def write(elements, *others, **named):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import warnings
 
 import plugrad
-from plugrad import Tensor, autograd, registry
+from plugrad import Tensor, autograd
 from plugrad.extend import from_raw
 from plugrad.masked_tensors.arrays import MaskedArray
-from plugrad.subclasses.held import name_of, tensor_around
+from plugrad.subclasses.held import is_elementwise, name_of, tensor_around, writes_elements
 from plugrad.tensor.tensor import tensor_of
 
 DTYPES = frozenset({
@@ -42,19 +42,6 @@ def rule(*names):
     return declare
 
 
-def form_of(name, op):
-    """Return what carries out an op that has no rule of its own; None if nothing does."""
-    base = name.removeprefix("functional_")
-    form = forms.get(base)
-    if form is None and op is not None and (op.broadcasts or base != name and registry.op(base).broadcasts):
-        return forms["elementwise"]
-    if form is None and op is None and name.endswith("_"):
-        named = registry.op(name[:-1]) if registry.find(name[:-1]) else None
-        elementwise = forms.get(name[:-1]) is forms["elementwise"] or named is not None and named.broadcasts
-        return forms["in_place"] if elementwise else None
-    return form
-
-
 class MaskedTensor(Tensor):
     """A tensor some of whose elements are masked out; see `masked.masked_tensor`."""
 
@@ -72,9 +59,12 @@ class MaskedTensor(Tensor):
             raise TypeError(f"{name}(): masked tensors are not written through out=; use the result")
         if name in rules:
             return rules[name](*args, **kwargs)
-        form = form_of(name, op)
-        if form is not None:
-            return form(func, *args, **kwargs)
+        if name in forms:
+            return forms[name](func, *args, **kwargs)
+        if is_elementwise(name, op):
+            return forms["elementwise"](func, *args, **kwargs)
+        if writes_elements(name, op):
+            return forms["in_place"](func, *args, **kwargs)
         raise TypeError(
             f"{name} has no rule for masked tensors: compute with x.get_data() and x.get_mask(), with x.to_tensor(0), "
             "or with a function of torch.masked, which takes mask="

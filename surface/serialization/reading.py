@@ -80,6 +80,8 @@ class Reader:
             return self._storage_of(tree)
         if tag == "sparse":
             return self._sparse([self.value(item) for item in field(tree, "items", list, HEADER)])
+        if tag == "nested":
+            return self._nested([self.value(item) for item in field(tree, "items", list, HEADER)])
         if tag == "object":
             objects = self.pickled()
             return objects[number_below(tree, "number", len(objects), HEADER)]
@@ -119,6 +121,12 @@ class Reader:
             return plugrad.sparse.rebuild(*parts)
         except (RuntimeError, TypeError, ValueError) as error:
             raise damaged(HEADER, f"a sparse tensor: {error}") from None
+
+    def _nested(self, parts):
+        try:
+            return plugrad.nested.rebuild(*parts)
+        except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+            raise damaged(HEADER, f"a nested tensor: {error}") from None
 
     def _storage_of(self, tree):
         memory = self.tensor(tree.get("number"))

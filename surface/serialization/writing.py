@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict
 import numpy
 
 import plugrad
-from plugrad import Tensor, device, registry, strided
+from plugrad import Tensor, device, registry
 from plugrad.formats.writing import Memory, aligned_member
 from plugrad.nn import Parameter
 from plugrad.serialization.description import (
@@ -87,8 +87,9 @@ class Writer:
             return self._container(value, cls)
         if isinstance(value, numpy.generic) and _plain(value.dtype):
             return {"$": "scalar", "number": self.number(numpy.asarray(value))}
-        if isinstance(value, Tensor) and value.layout is not strided and value.is_leaf:
-            return {"$": "sparse", "items": [self.tree(part) for part in value.parts()]}
+        if isinstance(value, Tensor) and value.is_leaf and hasattr(value, "parts"):
+            tag = "nested" if value.is_nested else "sparse"
+            return {"$": tag, "items": [self.tree(part) for part in value.parts()]}
         if plugrad.is_storage(value):
             return self._storage(value)
         if cls in WRITE_ATOM and (cls is not slice or is_slice(value)):

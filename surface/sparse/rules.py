@@ -24,7 +24,7 @@ from plugrad.sparse.tensors import (
     values_of,
     wrap,
 )  # fmt: skip
-from plugrad.subclasses.held import take_over
+from plugrad.subclasses.held import check_leaf, take_over
 
 # Functions that are 0 at 0: of the values alone.
 _UNARY = (
@@ -234,8 +234,7 @@ def _in_place(function, name=""):
             raise RuntimeError(f"{name}_ requires coalesced input: write x = x.coalesce() before")
         if not isinstance(target, SparseTensor):  # a dense tensor, to which a sparse one is added
             return target.copy_(function(target, *args, **kwargs))
-        if target.requires_grad and target.is_leaf and plugrad.is_grad_enabled():
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        check_leaf(target)
         result = cast_to(function(target, *args, **kwargs), target.dtype)
         return take_over(target, result)
 

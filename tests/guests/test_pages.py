@@ -49,6 +49,10 @@ AROUND = {
     ("programs.md", 0): ("", "assert torch is plugrad and 'plugrad' in torch.__version__"),
     ("plugins.md", 0): ("", "assert plugrad.backends.fallbacks() == {}"),
     ("tensors.md", 0): (
+        "from plugrad import install_as_torch; install_as_torch()",
+        "assert x.grad.is_nested and y.shape == x.shape",
+    ),
+    ("tensors.md", 1): (
         "warnings.filterwarnings('ignore', 'The PyTorch API of')",
         "assert mean.to_tensor(0).tolist() == [1, 4] and x.grad.to_tensor(0).sum().item() == 18",
     ),

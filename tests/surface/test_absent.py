@@ -20,7 +20,6 @@ from plugrad.torch_modules.paths import NATIVE
         lambda: torch.nn.quantized.Linear(2, 3),
         lambda: torch.mps.synchronize(),
         lambda: importlib.import_module("plugrad.ao.quantization.observer").MinMaxObserver(),
-        lambda: torch.nested.nested_tensor([torch.ones(2)]),
     ],
 )
 def test_use_says_why(use):

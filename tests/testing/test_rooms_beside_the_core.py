@@ -18,6 +18,7 @@ AUTHORS = "plugrad.extend"  # makes public what authors of plugins get of the co
 PRIVATE = {
     "plugrad.sparse.tensors -> plugrad.tensor.layouts",
     "plugrad.masked_tensors.tensors -> plugrad.tensor.tensor",
+    "plugrad.nested.tensors -> plugrad.tensor.tensor",
     "plugrad.subclasses.held -> plugrad.tensor.overriding",
     "plugrad.sparse.tensors -> plugrad.tensor.tensor",
     "plugrad.tensor_methods -> plugrad.tensor.tensor",
