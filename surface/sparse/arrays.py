@@ -77,7 +77,8 @@ class SparseArray:
 
     def is_like(self, other) -> bool:
         """Whether another array has the very same indices."""
-        return type(other) is type(self) and all(map(numpy.array_equal, self.parts(), other.parts()))
+        alike = type(other) is type(self) and other.layout == self.layout
+        return alike and all(map(numpy.array_equal, self.parts(), other.parts()))
 
     def copy(self):
         """Return an array that shares no memory with this one."""
@@ -92,6 +93,10 @@ class SparseArray:
     def coordinates(self):
         """Return the array in coordinate form."""
         return self
+
+    def order(self):
+        """Return which of the values, in one row, is which entry in coordinate form; None if they are in that order."""
+        return None
 
     def place(self, dims=None):
         """Return for each entry one number that says where it is, in some of the sparse dimensions or all."""
@@ -207,6 +212,72 @@ class CompressedArray(SparseArray):
             raise ValueError("sparse arrays of different patterns")
         self.values = self.values + other.values
         return self
+
+
+class BlockArray(CompressedArray):
+    """A matrix in blocks, compressed by rows (`sparse_bsr`) or columns (`sparse_bsc`) of blocks.
+
+    `values` are (blocks, height, width), and `blocksize` is (height, width).
+    """
+
+    def __init__(self, layout, starts, others, values, shape, blocksize):
+        super().__init__(layout, starts, others, values, shape)
+        self.blocksize = tuple(blocksize)
+
+    @property
+    def by(self) -> int:
+        return 0 if self.layout == "sparse_bsr" else 1
+
+    @property
+    def blocks(self):
+        """The rows of blocks, and the columns of blocks, in which the blocks stand."""
+        return super().indices
+
+    @property
+    def indices(self):
+        """The rows, and the columns, of all elements of the blocks: (2, blocks, height, width)."""
+        rows, columns = self.blocks[:, :, None, None] * numpy.array(self.blocksize)[:, None, None, None]
+        height, width = map(numpy.arange, self.blocksize)
+        return numpy.stack(numpy.broadcast_arrays(rows + height[:, None], columns + width))
+
+    def with_values(self, values):
+        return BlockArray(self.layout, self.starts, self.others, values, self.shape, self.blocksize)
+
+    def copy(self):
+        parts = (self.starts.copy(), self.others.copy(), self.values.copy())
+        return BlockArray(self.layout, *parts, self.shape, self.blocksize)
+
+    def order(self):
+        rows, columns = self.indices.reshape(2, -1)
+        return numpy.lexsort((columns, rows))
+
+    def coordinates(self):
+        order = self.order()
+        values = None if self.values is None else self.values.reshape(-1)[order]
+        return SparseArray(self.indices.reshape(2, -1)[:, order], values, self.shape, True)
+
+    def is_like(self, other) -> bool:
+        return super().is_like(other) and self.blocksize == other.blocksize
+
+    def transposed(self):
+        """Return the pattern of the transpose: the same blocks, seen by the other dimension."""
+        other = "sparse_bsc" if self.layout == "sparse_bsr" else "sparse_bsr"
+        return BlockArray(other, self.starts, self.others, None, self.shape[::-1], self.blocksize[::-1])
+
+
+def blocked(indices, layout, shape, blocksize) -> tuple:
+    """Return (the pattern of the blocks in which some elements are; for each element its block, row and column there).
+
+    `indices` are (2, elements).
+    """
+    by, size = 0 if layout == "sparse_bsr" else 1, numpy.array(blocksize)[:, None]
+    many = [n // b for n, b in zip(shape, blocksize)]
+    blocks, within = indices // size, indices % size
+    places, number = numpy.unique(blocks[by] * max(many[1 - by], 1) + blocks[1 - by], return_inverse=True)
+    starts = numpy.zeros(many[by] + 1, numpy.int64)
+    numpy.cumsum(numpy.bincount(places // max(many[1 - by], 1), minlength=many[by]), out=starts[1:])
+    pattern = BlockArray(layout, starts, places % max(many[1 - by], 1), None, shape, blocksize)
+    return pattern, (number.reshape(-1), *within)
 
 
 def compressed(array, layout) -> tuple:

@@ -7,9 +7,20 @@ import numpy
 import plugrad
 from plugrad import Tensor
 from plugrad.arguments import checked
+from plugrad.backends import warn_once
 from plugrad.extend import from_raw
-from plugrad.sparse.arrays import CompressedArray, SparseArray, compressed
-from plugrad.sparse.tensors import LAYOUTS, SparseTensor, build, coalesce, coordinates, numpy_of, values_of, wrap
+from plugrad.sparse.arrays import BlockArray, CompressedArray, SparseArray, blocked, compressed
+from plugrad.sparse.tensors import (
+    LAYOUTS,
+    SparseTensor,
+    build,
+    coalesce,
+    coordinates,
+    numpy_of,
+    picked,
+    values_of,
+    wrap,
+)  # fmt: skip
 
 
 def _values(values, dtype, device):
@@ -115,15 +126,30 @@ def _check_indices(numbers, shape) -> None:
             )
 
 
+def _said_to_be_beta(layout, stacklevel=5) -> None:
+    """Warn, once in a process, as PyTorch does of compressed tensors; `stacklevel` leads to who makes one."""
+    warn_once("sparse compressed tensors", f"Sparse {layout[7:].upper()} tensor support is in beta state.", stacklevel)
+
+
+_PARTS = {0: ("crow_indices", "col_indices"), 1: ("ccol_indices", "row_indices")}
+_BLOCKS = ("sparse_bsr", "sparse_bsc")
+
+
 def _compressed_tensor(layout, starts, others, values, size, dtype, device, requires_grad):
-    rows = layout == "sparse_csr"
-    of_starts, of_others = ("crow_indices", "col_indices") if rows else ("ccol_indices", "row_indices")
+    by, in_blocks = 0 if layout in ("sparse_csr", "sparse_bsr") else 1, layout in _BLOCKS
+    of_starts, of_others = _PARTS[by]
+    _said_to_be_beta(layout)
     values = _values(values, dtype, device)
     starts, others = numpy_of(starts, numpy.int64), numpy_of(others, numpy.int64)
-    if starts.ndim != 1 or others.ndim != 1 or values.ndim != 1:
+    if in_blocks and values.ndim < 3:
+        raise RuntimeError(
+            "values must have dimensionality > sum of batch and block dimensionalities (=0 + 2) but got "
+            f"{values.ndim}: they are (blocks, height, width)"
+        )
+    if starts.ndim != 1 or others.ndim != 1 or values.ndim != (3 if in_blocks else 1):
         raise NotImplementedError(
-            f"{layout} tensors have no batches, dense dimensions or blocks here: {of_starts}, {of_others} and values "
-            "are 1-d. Write them in coordinate form, by sparse_coo_tensor"
+            f"{layout} tensors have no batches or dense dimensions here: {of_starts} and {of_others} are 1-d, and "
+            f"values {'3-d' if in_blocks else '1-d'}. Write them in coordinate form, by sparse_coo_tensor"
         )
     if len(others) != len(values):
         raise RuntimeError(
@@ -134,16 +160,21 @@ def _compressed_tensor(layout, starts, others, values, size, dtype, device, requ
             f"{of_starts} must begin with 0, not decrease, and end with the number of entries, {len(others)}, but they "
             f"are {starts.tolist()[:8]}"
         )
+    blocksize = tuple(values.shape[1:]) if in_blocks else (1, 1)
     if size is None:
-        many = int(others.max()) + 1 if others.size else 0
-        size = (len(starts) - 1, many) if rows else (many, len(starts) - 1)
-    if len(size) != 2 or size[0 if rows else 1] != len(starts) - 1:
+        sizes = [len(starts) - 1, int(others.max()) + 1 if others.size else 0]
+        size = [n * b for n, b in zip(sizes if by == 0 else sizes[::-1], blocksize)]
+    if len(size) != 2 or 0 in blocksize or any(n % b for n, b in zip(size, blocksize)):
+        raise RuntimeError(f"a matrix of size {tuple(size)} can't be cut into blocks of {blocksize}")
+    if size[by] != (len(starts) - 1) * blocksize[by]:
         raise RuntimeError(f"{of_starts} of {len(starts)} elements don't fit the size {tuple(size)}")
-    pattern = CompressedArray(layout, starts, others, None, size)
-    _check_indices(pattern.indices, size)
-    place = SparseArray(pattern.indices if rows else pattern.indices[::-1], None, size).place()
+    pattern = CompressedArray("sparse_csc" if by else "sparse_csr", starts, others, None, size)
+    many = [n // b for n, b in zip(size, blocksize)]
+    _check_indices(pattern.indices, many)
+    place = SparseArray(pattern.indices[::-1] if by else pattern.indices, None, many[::-1] if by else many).place()
     if (numpy.diff(place) <= 0).any():
         raise RuntimeError(f"{of_others} must be distinct and in order along each row or column")
+    pattern = BlockArray(layout, starts, others, None, size, blocksize) if in_blocks else pattern
     if requires_grad:
         return wrap(pattern.with_values(values.detach()._data)).requires_grad_()
     return build(values, pattern)
@@ -181,15 +212,50 @@ def sparse_csc_tensor(
     return _compressed_tensor("sparse_csc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
+@checked(size="ints?", **_OPTIONS)
+def sparse_bsr_tensor(
+    crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
+    check_invariants=None,
+):  # fmt: skip
+    """Return a sparse matrix of dense blocks, compressed by rows of blocks.
+
+    Args:
+        crow_indices: for each row of blocks where its blocks begin, and at the end how many there are.
+        col_indices: the blocks' columns, counted in blocks, in order in each row.
+        values: (blocks, height, width).
+        size: the shape; by default the smallest that holds all.
+
+    Raises RuntimeError for indices that don't fit.
+
+    >>> import plugrad as torch
+    >>> torch.sparse_bsr_tensor([0, 1, 2], [1, 0], [[[1.0, 2.0]], [[3.0, 4.0]]]).to_dense()
+    tensor([[0., 0., 1., 2.],
+            [3., 4., 0., 0.]])
+    """
+    return _compressed_tensor("sparse_bsr", crow_indices, col_indices, values, size, dtype, device, requires_grad)
+
+
+@checked(size="ints?", **_OPTIONS)
+def sparse_bsc_tensor(
+    ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
+    check_invariants=None,
+):  # fmt: skip
+    """Return a sparse matrix of dense blocks, compressed by columns of blocks; see sparse_bsr_tensor."""
+    return _compressed_tensor("sparse_bsc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
+
+
 @checked(size="ints?", layout="layout?", **_OPTIONS)
 def sparse_compressed_tensor(
     compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
     requires_grad=False, check_invariants=None,
 ):  # fmt: skip
-    """Return a sparse matrix compressed as `layout` says: sparse_csr or sparse_csc."""
+    """Return a sparse matrix compressed as `layout` says: sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
     name = _layout_name(layout)
-    if name not in ("sparse_csr", "sparse_csc"):
-        raise RuntimeError(f"sparse_compressed_tensor needs layout=torch.sparse_csr or torch.sparse_csc, not {layout}")
+    if name not in ("sparse_csr", "sparse_csc", *_BLOCKS):
+        raise RuntimeError(
+            f"sparse_compressed_tensor expected sparse compressed tensor layout but got {str(layout).lower()}: write "
+            "layout=torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr or torch.sparse_bsc"
+        )
     return _compressed_tensor(name, compressed_indices, plain_indices, values, size, dtype, device, requires_grad)
 
 
@@ -203,14 +269,6 @@ def _validate_sparse_compressed_tensor_args(
 ) -> None:
     """Raise what `sparse_compressed_tensor` raises for these arguments."""
     sparse_compressed_tensor(compressed_indices, plain_indices, values.detach(), size, layout=layout)
-
-
-def _no_blocks(*args, **kwargs):
-    """Raise NotImplementedError: there are no sparse tensors in blocks."""
-    raise NotImplementedError("sparse tensors in blocks (BSR, BSC) don't exist here: write sparse_csr_tensor")
-
-
-sparse_bsr_tensor = sparse_bsc_tensor = _no_blocks
 
 
 def from_parts(layout, indices, values, shape, is_coalesced=False):
@@ -227,14 +285,14 @@ def _layout_name(layout) -> str:
 # ---------------------------------------------------------------------------------------------------- conversions
 
 
-@checked(sparse_dim="int|layout?", layout="layout?", blocksize="ints?", dense_dim="int?")
+@checked(sparse_dim="int|layout?", layout="layout?", blocksize="int|ints?", dense_dim="int?")
 def to_sparse(tensor, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
     """Return a tensor, dense or sparse, in a sparse layout."""
     if isinstance(sparse_dim, type(LAYOUTS["sparse_coo"])):
         sparse_dim, layout = None, sparse_dim
     name = "sparse_coo" if layout is None else _layout_name(layout)
-    if blocksize is not None or name in ("sparse_bsr", "sparse_bsc"):
-        _no_blocks()
+    if name in _BLOCKS or blocksize is not None:
+        return _in_blocks(tensor, name, blocksize)
     if name == "strided":
         return tensor.to_dense()
     if not isinstance(tensor, SparseTensor):
@@ -243,11 +301,46 @@ def to_sparse(tensor, sparse_dim=None, *, layout=None, blocksize=None, dense_dim
         return tensor
     if name == "sparse_coo":
         return coordinates(tensor)
+    _said_to_be_beta(name)
     tensor = coalesce(tensor)
     if tensor.ndim != 2 or tensor.dense_dim():
         raise NotImplementedError(f"{name} tensors are matrices here, this one has {tensor.ndim} dimensions")
     pattern, order = compressed(tensor._data.pattern(), name)
     return build(values_of(tensor)[from_raw(order)], pattern)
+
+
+def _in_blocks(tensor, name, blocksize):
+    """Return a matrix in blocks: those in which an element is stored, or of a dense matrix one is not zero."""
+    source = str(tensor.layout).removeprefix("torch.")
+    if blocksize is None or name not in _BLOCKS:
+        given = "without blocksize argument given" if blocksize is None else "with blocksize argument given"
+        raise RuntimeError(f"to_sparse: conversion from {source} to {name} {given} is not supported")
+    blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
+    if len(blocksize) != 2:
+        raise RuntimeError(f"to_{name}: blocksize needs to be a tuple of size 2, but got {len(blocksize)}")
+    if min(blocksize) < 1:
+        raise RuntimeError(f"to_{name}: blocksize needs to be positive, but got {list(blocksize)}")
+    if tensor.ndim < 2:
+        raise IndexError(f"to_{name}: blocks are of matrices, this tensor has {tensor.ndim} dimensions")
+    if tensor.ndim > 2:
+        raise NotImplementedError(f"{name} tensors are matrices here, this one has {tensor.ndim} dimensions")
+    shape = tuple(tensor.shape)
+    if any(n % b for n, b in zip(shape, blocksize)):
+        raise RuntimeError(
+            f"to_{name}: tensor sparse size ({shape[0]},{shape[1]}) must be divisible by given blocksize "
+            f"({blocksize[0]},{blocksize[1]})"
+        )
+    _said_to_be_beta(name, 6)
+    if not isinstance(tensor, SparseTensor):
+        used = numpy.stack(numpy.nonzero(_from_dense(tensor.detach(), None)._data.dense()))
+        pattern, _ = blocked(used, name, shape, blocksize)
+        return build(picked(tensor, pattern), pattern)
+    if name == tensor._data.layout and blocksize == tensor._data.blocksize:
+        return tensor
+    tensor = coalesce(tensor)
+    pattern, places = blocked(tensor._data.indices, name, shape, blocksize)
+    zeros = values_of(tensor).new_zeros((pattern.entries, *blocksize))
+    return build(zeros.index_put(tuple(map(from_raw, places)), values_of(tensor)), pattern)
 
 
 def _from_dense(tensor, sparse_dim):

@@ -10,7 +10,6 @@ hspmm, smm, sspaddmm = products.hspmm, products.smm, products.sspaddmm
 to_sparse, sparse_mask = creation.to_sparse, rules.sparse_mask
 sparse_resize_, sparse_resize_and_clear_ = resizing.sparse_resize_, resizing.sparse_resize_and_clear_
 resize_as_sparse_ = resizing.resize_as_sparse_
-to_sparse_bsr = to_sparse_bsc = creation.sparse_bsr_tensor
 
 
 def to_sparse_coo(self):
@@ -26,6 +25,16 @@ def to_sparse_csr(self, dense_dim=None):
 def to_sparse_csc(self, dense_dim=None):
     """Return the matrix compressed by columns."""
     return to_sparse(self, layout=LAYOUTS["sparse_csc"])
+
+
+def to_sparse_bsr(self, blocksize, dense_dim=None):
+    """Return the matrix in blocks of a size, compressed by rows of blocks."""
+    return to_sparse(self, layout=LAYOUTS["sparse_bsr"], blocksize=blocksize)
+
+
+def to_sparse_bsc(self, blocksize, dense_dim=None):
+    """Return the matrix in blocks of a size, compressed by columns of blocks."""
+    return to_sparse(self, layout=LAYOUTS["sparse_bsc"], blocksize=blocksize)
 
 
 def sparse_dim(self) -> int:

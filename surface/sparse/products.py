@@ -8,7 +8,7 @@ import plugrad
 from plugrad.arguments import checked
 from plugrad.extend import F, axes, from_raw
 from plugrad.sparse import creation
-from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.arrays import BlockArray, SparseArray
 from plugrad.sparse.rules import add, mul, total, transpose
 from plugrad.sparse.tensors import SparseTensor, build, coalesce, coordinates, rule, values_of
 
@@ -91,7 +91,21 @@ def reflected(mat2, mat1):
     return product(mat1, mat2)
 
 
+def _blocks_dense(sparse, dense):
+    """Each block meets its rows of the dense matrix, all in one batch of products."""
+    array, values = sparse._data, values_of(sparse)
+    if dense.ndim == 1:
+        return _blocks_dense(sparse, dense.unsqueeze(1)).squeeze(1)
+    rows, columns = map(from_raw, array.blocks)
+    height, width = array.blocksize
+    parts = values @ dense.reshape(-1, width, dense.shape[1])[columns]
+    total = parts.new_zeros((array.shape[0] // height, height, dense.shape[1])).index_add(0, rows, parts)
+    return total.reshape(array.shape[0], dense.shape[1])
+
+
 def _sparse_dense(sparse, dense):
+    if isinstance(sparse._data, BlockArray):
+        return _blocks_dense(sparse, dense)
     rows, columns = map(from_raw, sparse._data.indices)
     if dense.ndim == 1:
         return F.sparse_product(values_of(sparse), dense.unsqueeze(1), rows, columns, sparse.shape[0]).squeeze(1)
@@ -100,7 +114,8 @@ def _sparse_dense(sparse, dense):
 
 def _sparse_sparse(left, right):
     """Each entry (i, j) of the left meets all of the right's row j."""
-    layout, left, right = left.layout, coalesce(left), coalesce(right)
+    layout = plugrad.sparse_csr if isinstance(left._data, BlockArray) else left.layout
+    left, right = coalesce(left), coalesce(right)
     starts = numpy.searchsorted(right._data.indices[0], numpy.arange(right.shape[0] + 1))
     rows, middle = left._data.indices
     counts = starts[middle + 1] - starts[middle]

@@ -9,7 +9,7 @@ from plugrad import Tensor
 from plugrad.arguments import checked
 from plugrad.extend import axes, from_raw
 from plugrad.sparse import creation
-from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.arrays import BlockArray, SparseArray
 from plugrad.sparse.tensors import (
     SparseTensor,
     build,
@@ -41,7 +41,9 @@ def elementwise(name):
 
     def compute(sparse, *args, **kwargs):
         sparse = coalesce(sparse) if sparse.is_sparse and name not in (*_OF_EACH_ENTRY, *_CASTS) else sparse
-        return build(getattr(values_of(sparse), name)(*args, **kwargs), sparse._data.pattern())
+        values = values_of(sparse)
+        result = getattr(values, name)(*args, **kwargs)
+        return sparse if result is values else build(result, sparse._data.pattern())
 
     return compute
 
@@ -98,7 +100,8 @@ def zeros_like(sparse, *, dtype=None, layout=None, device=None, requires_grad=Fa
     array = sparse._data
     values = numpy.zeros((0, *array.shape[array.sparse_dim :]), dtype.numpy)
     empty = SparseArray(numpy.zeros((array.sparse_dim, 0), numpy.int64), values, array.shape, True)
-    return creation.to_sparse(wrap(empty), layout=sparse.layout).requires_grad_(requires_grad)
+    blocksize = getattr(array, "blocksize", None)
+    return creation.to_sparse(wrap(empty), layout=sparse.layout, blocksize=blocksize).requires_grad_(requires_grad)
 
 
 # ---------------------------------------------------------------------------------------------------- sums, products
@@ -163,6 +166,8 @@ def mul(input, other):
             raise NotImplementedError("mul: a dense factor must broadcast to the shape of the sparse one, not beyond")
         values = picked(other.expand(tuple(input.shape)), input._data)
         return build(values_of(input) * values, input._data.pattern())
+    if isinstance(input._data, BlockArray):
+        return build(values_of(input) * values_of(other), input._data.pattern())
     if tuple(input.shape) != tuple(other.shape):
         try:
             shape = plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape))
@@ -309,6 +314,8 @@ rules["any"] = lambda input, dim=None, keepdim=False: values_of(input).any()
 
 
 def _permuted(input, dims):
+    if isinstance(input._data, BlockArray):
+        return build(values_of(input).transpose(1, 2), input._data.transposed()) if dims[0] else input
     array, count = input._data.coordinates(), input._data.sparse_dim
     if sorted(dims[:count]) != list(range(count)):
         raise RuntimeError(

@@ -14,7 +14,7 @@ from plugrad import Tensor, autograd
 from plugrad.arguments import right
 from plugrad.extend import from_raw
 from plugrad.printing import tensor_str
-from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.arrays import BlockArray, SparseArray
 from plugrad.subclasses.held import name_of, tensor_around
 from plugrad.tensor.layouts import factories, layout
 from plugrad.tensor.tensor import tensor_of
@@ -63,6 +63,33 @@ def _refuse(op, args, kwargs) -> None:
                 raise TypeError(f"{op.name}(): argument {name!r} must be Tensor or Number, not {type(one).__name__}")
 
 
+# Rules that compute with the values alone, or with blocks as they are; for others a tensor in blocks is one in COO.
+_TAKE_BLOCKS = frozenset(
+    "abs neg sqrt square sign sgn sin tan asin atan sinh tanh asinh atanh expm1 log1p ceil floor round trunc frac erf "
+    "erfinv deg2rad rad2deg relu functional_relu isnan isinf isneginf isposinf signbit conj conj_physical real imag "
+    "angle nan_to_num positive float double half bfloat16 long int short char byte bool cfloat cdouble to_dense detach "
+    "clone contiguous lift_fresh type to cpu type_as zeros_like empty_like add __add__ __radd__ sub __sub__ subtract "
+    "mul __mul__ __rmul__ multiply div true_divide divide __truediv__ pow __pow__ any t numpy_T adjoint transpose "
+    "swapaxes swapdims permute mm matmul mv __matmul__ linalg_matmul __rmatmul__ linear zero_ copy_ resize_as_".split()
+)
+
+
+def _is_blocked(value) -> bool:
+    return isinstance(value, SparseTensor) and isinstance(value._data, BlockArray)
+
+
+def _takes_blocks(name, args) -> bool:
+    """Whether a rule can be called with these arguments: as far as they are in blocks, all in the same."""
+    base = name[:-1] if name.endswith("_") and name[:-1] in _TAKE_BLOCKS else name
+    base = f"__{base[3:]}" if base.startswith("__i") else base
+    sparse = [value for value in args if isinstance(value, SparseTensor)]
+    if not any(map(_is_blocked, sparse)):
+        return True
+    if base == "sum":
+        return all(value is None for value in args[1:])
+    return base in _TAKE_BLOCKS and all(one._data.is_like(sparse[0]._data) for one in sparse[1:])
+
+
 class SparseTensor(Tensor):
     """A tensor of which only some elements are stored; made by `sparse_coo_tensor` and the like."""
 
@@ -75,6 +102,8 @@ class SparseTensor(Tensor):
         kwargs = dict(kwargs or {})
         out = kwargs.pop("out", None)
         _refuse(getattr(func, "__op__", None), args, kwargs)
+        if not _takes_blocks(name, args):
+            args = [coordinates(value) if _is_blocked(value) else value for value in args]
         result = function(*args, **kwargs)
         return result if out is None else write_out(name, result, out)
 
@@ -82,7 +111,7 @@ class SparseTensor(Tensor):
 
     @property
     def layout(self):
-        """`sparse_coo`, `sparse_csr` or `sparse_csc`."""
+        """`sparse_coo`, `sparse_csr`, `sparse_csc`, `sparse_bsr` or `sparse_bsc`."""
         return LAYOUTS[self._data.layout]
 
     @property
@@ -98,11 +127,13 @@ class SparseTensor(Tensor):
     def stride(self, dim=None):
         """Return zeros: there are no steps between elements."""
         if not self.is_sparse:
-            raise RuntimeError("Sparse CSR tensors do not have strides")
+            raise RuntimeError(f"Sparse {self._data.layout[7:].upper()} tensors do not have strides")
         return (0,) * self.ndim if dim is None else 0
 
     def is_contiguous(self, memory_format=None) -> bool:
-        """Return False: the elements are not side by side."""
+        """Return False: the elements are not side by side; RuntimeError for compressed tensors."""
+        if not self.is_sparse:
+            raise RuntimeError(f"Sparse {self._data.layout[7:].upper()} tensors do not have is_contiguous")
         return False
 
     def data_ptr(self):
@@ -152,10 +183,8 @@ class SparseTensor(Tensor):
     def _of_layout(self, name, *layouts):
         if self._data.layout not in layouts:
             wanted = {"sparse_coo": "coordinate", "sparse_csr": "row compressed", "sparse_csc": "column compressed"}
-            got = self._data.layout.replace("sparse_", "Sparse").replace("SparseCoo", "Sparse")
-            raise RuntimeError(
-                f"{name} expected sparse {' or '.join(wanted[one] for one in layouts)} tensor layout but got {got}"
-            )
+            got = "" if self.is_sparse else self._data.layout[7:].capitalize()
+            raise RuntimeError(f"{name} expected sparse {wanted[layouts[0]]} tensor layout but got Sparse{got}")
 
     def _coalesced_only(self, name):
         self._of_layout(name, "sparse_coo")
@@ -182,22 +211,22 @@ class SparseTensor(Tensor):
 
     def crow_indices(self):
         """Return where each row's entries begin."""
-        self._of_layout("crow_indices", "sparse_csr")
+        self._of_layout("crow_indices", "sparse_csr", "sparse_bsr")
         return from_raw(self._data.starts)
 
     def col_indices(self):
         """Return the entries' columns."""
-        self._of_layout("col_indices", "sparse_csr")
+        self._of_layout("col_indices", "sparse_csr", "sparse_bsr")
         return from_raw(self._data.others)
 
     def ccol_indices(self):
         """Return where each column's entries begin."""
-        self._of_layout("ccol_indices", "sparse_csc")
+        self._of_layout("ccol_indices", "sparse_csc", "sparse_bsc")
         return from_raw(self._data.starts)
 
     def row_indices(self):
         """Return the entries' rows."""
-        self._of_layout("row_indices", "sparse_csc")
+        self._of_layout("row_indices", "sparse_csc", "sparse_bsc")
         return from_raw(self._data.others)
 
     def _nnz(self) -> int:
@@ -307,7 +336,7 @@ def wrap(array):
     return tensor_around(SparseTensor, array, plugrad.device("cpu").tensor_type(array.dtype))
 
 
-for _class in (SparseArray, *SparseArray.__subclasses__()):
+for _class in (SparseArray, *SparseArray.__subclasses__(), BlockArray):
     tensor_of[_class] = wrap
 
 
@@ -363,7 +392,11 @@ def picked(tensor, pattern):
 
 def coordinates(sparse):
     """Return a sparse tensor in coordinate form."""
-    return sparse if sparse.is_sparse else build(values_of(sparse), sparse._data.pattern().coordinates())
+    if sparse.is_sparse:
+        return sparse
+    pattern, values = sparse._data.pattern(), values_of(sparse)
+    order = pattern.order()
+    return build(values if order is None else values.reshape(-1)[from_raw(order)], pattern.coordinates())
 
 
 def coalesce(sparse):
@@ -392,7 +425,7 @@ def text(sparse) -> str:
     if sparse.is_sparse:
         named = {"indices": array.indices}
     else:
-        rows = sparse.is_sparse_csr
+        rows = not array.by
         named = {"crow_indices" if rows else "ccol_indices": array.starts,
                  "col_indices" if rows else "row_indices": array.others}  # fmt: skip
     for name, part in {**named, "values": array.values}.items():
