@@ -11,7 +11,7 @@ from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, levels, mode, other_walks, queued, special
 from plugrad.tensor.tensor import Tensor, make
 
-_RECORDING, _PAUSING = {"pausing": False, "in_function": True}, {"pausing": True, "in_function": True}
+_WALKS = {(c, to): {"pausing": not c, "in_function": True} for c in (0, 1) for to in (0, 1)}  # recorded, to inputs only
 _DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a thread: frames are not endless
 
 
@@ -46,7 +46,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     if numpy_writes.uses:
         numpy_writes.before_backward()
     with BytesIO() as flag, numpy.errstate(all="ignore"):
-        mode.thread.begin(flag, _RECORDING if create else _PAUSING)
+        mode.thread.begin(flag, _WALKS[bool(create), targets is not None])
         if other_walks:
             captured = rare.other_walk(roots, retain, on_tensors, targets)
         elif targets is None and not on_tensors:

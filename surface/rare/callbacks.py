@@ -30,19 +30,29 @@ class ExecutionEngine:
         if following is not None:
             following.append(callback)
             return
-        walk = _walk()
-        if walk is None:
+        state = _walk()
+        if state is None:
             raise RuntimeError("Final callbacks can only be installed during backward pass.")
         queued[:] = [entry for entry in queued if not entry[0].closed]
-        queued.append((walk, callback))
+        queued.append((state.ended.args[0], callback))
+
+    def is_checkpoint_valid(self) -> bool:
+        """Return whether a backward may walk a graph of its own, as one with `use_reentrant=True` does.
+
+        That is so outside of backward, and in a walk to all leaves: one to some inputs would not know of the others.
+
+        >>> import plugrad as torch
+        >>> torch.autograd.Variable._execution_engine.is_checkpoint_valid()
+        True
+        """
+        state = _walk()
+        return state is None or any(state.modes is roots._WALKS[create, False] for create in (False, True))
 
 
 def _walk():
-    """Return the flag of the innermost walk of this thread, None if there is none."""
-    for state in mode.thread.states()[:0:-1]:
-        if state.modes is roots._RECORDING or state.modes is roots._PAUSING:
-            return state.ended.args[0]
-    return None
+    """Return the innermost walk of this thread, None if there is none."""
+    walks = [*map(id, roots._WALKS.values())]
+    return next((state for state in mode.thread.states()[:0:-1] if id(state.modes) in walks), None)
 
 
 def run_queued(flag) -> None:

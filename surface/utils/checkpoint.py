@@ -43,6 +43,12 @@ class CheckpointFunction(autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
+        if not autograd.Variable._execution_engine.is_checkpoint_valid():
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(), and so with the transforms of torch.func: it walks a graph of its own, to "
+                "all leaves. Write use_reentrant=False, or call .backward() without inputs"
+            )
         restored = contextlib.nullcontext()
         if ctx.state is not None:
             restored = random.fork_rng()
@@ -307,7 +313,13 @@ def checkpoint(
             "early_stop": early_stop and mode.checkpoint_early_stop,
         }  # fmt: skip
         return _Recomputed(function, args, kwargs, preserve_rng_state, options).run(first)
-    check_backward_validity([leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)])
+    leaves = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    check_backward_validity(leaves)
+    if any(leaf.__dict__.get("_tangents") for leaf in leaves):
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD: "
+            "checkpoint with use_reentrant=True has none. Write use_reentrant=False"
+        )
     return CheckpointFunction.apply(function, preserve_rng_state, args, kwargs)
 
 

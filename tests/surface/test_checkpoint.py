@@ -169,3 +169,55 @@ def test_what_a_function_hands_on_unrecorded_is_no_leaf_of_the_graph(reentrant):
         return seen
 
     agree(program)
+
+
+REENTRANT = {
+    "grad": lambda T, f, x: T.autograd.grad(f(x.requires_grad_()).sum(), x),
+    "grad of a gradient": lambda T, f, x: T.autograd.grad(f(x.requires_grad_()).sum(), x, create_graph=True),
+    "backward to inputs": lambda T, f, x: f(x.requires_grad_()).sum().backward(inputs=[x]),
+    "func.grad": lambda T, f, x: T.func.grad(lambda x: f(x).sum())(x),
+    "func.vjp": lambda T, f, x: T.func.vjp(f, x)[1](x),
+    "func.jvp": lambda T, f, x: T.func.jvp(f, (x,), (x,)),
+    "func.jacrev": lambda T, f, x: T.func.jacrev(f)(x),
+    "func.hessian": lambda T, f, x: T.func.hessian(lambda x: f(x).sum())(x),
+    "second derivatives": lambda T, f, x: T.autograd.functional.hvp(lambda x: f(x).sum(), x, x),
+    "dual numbers": lambda T, f, x: dual(T, f, x),
+}
+
+
+def dual(T, f, x):
+    with T.autograd.forward_ad.dual_level():
+        return f(T.autograd.forward_ad.make_dual(x, x))
+
+
+@pytest.mark.parametrize("way", REENTRANT)
+@pytest.mark.filterwarnings("ignore")  # of inputs without grad, and PyTorch's own of its staging
+def test_a_graph_of_its_own_is_no_part_of_what_is_asked_for(way):
+    """Second derivatives and tangents would be zero, and gradients would go to leaves that nobody named."""
+
+    def refused(T):
+        weight = T.ones(2, requires_grad=True)
+        checkpoint = T.utils.checkpoint.checkpoint
+
+        def f(x):
+            return checkpoint(lambda t: t**3 * weight, x, use_reentrant=True)
+
+        with pytest.raises((RuntimeError, NotImplementedError)) as error:
+            REENTRANT[way](T, f, T.ones(2))
+        assert weight.grad is None
+        return error.type
+
+    ours, theirs = refused(plugrad), refused(torch)
+    assert issubclass(ours, theirs) or issubclass(theirs, ours)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs")
+def test_reentrant_checkpoints_nest_in_a_walk_to_all_leaves():
+    def gradients(T):
+        x, weight = T.ones(2, requires_grad=True), T.full((2,), 3.0, requires_grad=True)
+        checkpoint = functools.partial(T.utils.checkpoint.checkpoint, use_reentrant=True)
+        checkpoint(lambda a: checkpoint(lambda t: t * weight, a * a) * a, x).sum().backward()
+        valid = T.autograd.Variable._execution_engine.is_checkpoint_valid()
+        return x.grad.tolist(), weight.grad.tolist(), valid
+
+    assert gradients(plugrad) == gradients(torch)
