@@ -260,7 +260,7 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=Tru
         return tuple(tensors)
     if len(tensors) != len(op.returns._fields):
         raise rare.wrong_length(op, len(tensors))
-    return op.returns(*tensors)
+    return tuple.__new__(op.returns, tensors)
 
 
 # ---------------------------------------------------------------------------------------------------- history

@@ -316,7 +316,7 @@ class Op:
     @functools.cached_property
     def returns(self):
         """The named tuple class of the results, made at first use; None if there is one."""
-        return None if self._fields is None else source.named_tuple(self.name, self._fields)
+        return None if self._fields is None else rare.result_tuple(self.name, self._fields)
 
     @functools.cached_property
     def known_kinds(self) -> dict:

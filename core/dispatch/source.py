@@ -29,20 +29,6 @@ def compile_function(source: str, name: str, label: str, names: dict):
     return names[name]
 
 
-def named_tuple(name: str, fields):
-    """Return a tuple class with PyTorch's repr, `torch.return_types.max(values=..., indices=...)`."""
-    from collections import namedtuple
-
-    fields = fields.split() if isinstance(fields, str) else list(fields)
-    base = namedtuple(name, fields)
-
-    def __repr__(self):
-        inner = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self))
-        return f"torch.return_types.{name}(\n{inner})"
-
-    return type(name, (base,), {"__slots__": (), "__repr__": __repr__, "__module__": "plugrad.return_types"})
-
-
 # ---------------------------------------------------------------------------------------------------- signatures
 
 

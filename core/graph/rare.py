@@ -10,8 +10,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
-    "autograd.rare.results": "fresh wrapped", "autograd.rare.reshaped": "follow_shape unlock",
-    "autograd.rare.copied_views": "follow_copy lent stands_for_view",
+    "autograd.rare.results": "fresh wrapped", "autograd.rare.result_tuples": "result_tuple",
+    "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
     "autograd.rare.operands": "beside_array check_elements check_out_dtype check_outs device_mismatch in_dtype_of "
     "narrow of_two_devices refuse_mixture refuse_whole type_without_tensors",
