@@ -15,15 +15,19 @@ from plugrad.library.definition import (
     OpOverload,
     definition,
     definitions,
+    is_packet,
     namespace,
+    op_of,
     refused_libraries,
+    watching,
 )
 from plugrad.library.schemas import infer_schema, parse
 
 __all__ = [
     "CustomOpDef", "Library", "OpCheckError", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl",
-    "impl_abstract", "infer_schema", "namespace", "opcheck", "register_autocast", "register_autograd", "register_fake",
-    "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
+    "impl_abstract", "infer_schema", "is_packet", "namespace", "op_of", "opcheck", "register_autocast",
+    "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op",
+    "watching", "wrap_triton",
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 
@@ -18,6 +19,9 @@ _KEYS = {
     "CompositeExplicitAutograd": "default", "CompositeImplicitAutograd": "implicit", "Meta": "meta", "": "default",
     "Autograd": "autograd", "AutogradCPU": "autograd", "AutogradCUDA": "autograd",
 }  # fmt: skip
+
+
+watching: list = []  # f(definition, values, run) of who wants to see the calls of all ops that are defined here
 
 
 class Definition:
@@ -72,6 +76,9 @@ class Definition:
             else:
                 self.kernels[key] = function
 
+    packet = functools.cached_property(lambda self: OpOverload(self))  # always the same, as dicts of ops expect
+    overload = functools.cached_property(lambda self: OpOverload(self, "default"))
+
     # ------------------------------------------------------------------------------------------ calls
 
     def __call__(self, *args, **kwargs):
@@ -84,6 +91,12 @@ class Definition:
 
     def run(self, values):
         """Run the op on all its arguments."""
+        compute = self._run
+        for watch in watching:
+            compute = functools.partial(watch, self, run=compute)
+        return compute(values)
+
+    def _run(self, values):
         leaves, spec = _pytree.tree_flatten(list(values))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         self._check(values)
@@ -234,7 +247,7 @@ class OpOverload:
     @property
     def default(self):
         """The op itself."""
-        return OpOverload(self._definition, "default")
+        return self._definition.overload
 
     def __repr__(self):
         return f"<OpOverload(op='{self._definition.home}.{self._definition.name}', overload='default')>"
@@ -268,6 +281,16 @@ class _Ours:
         return f"<OpOverload(op='aten.{self.__name__}')>"
 
 
+def is_packet(value) -> bool:
+    """Whether a value is an op as `torch.ops` has it: one of plugrad's own, or one that was defined."""
+    return isinstance(value, (_Ours, OpOverload))
+
+
+def op_of(packet):
+    """Return the record, or definition, behind an op of `torch.ops`."""
+    return packet._definition if isinstance(packet, OpOverload) else getattr(packet._function, "__op__", packet)
+
+
 class Namespace(types.ModuleType):
     """The ops of one namespace: `torch.ops.NAMESPACE`."""
 
@@ -278,7 +301,7 @@ class Namespace(types.ModuleType):
     def __getattr__(self, name):
         if not name.startswith("__"):
             if f"{self._home}::{name}" in definitions:
-                return OpOverload(definitions[f"{self._home}::{name}"])
+                return definitions[f"{self._home}::{name}"].packet
             if self._home == "aten":
                 return _Ours(name, _function(name))
         raise AttributeError(f"'_OpNamespace' '{self._home}' object has no attribute '{name}'")

@@ -12,9 +12,29 @@ from collections import defaultdict
 
 from plugrad import ops
 from plugrad.extend import OpHook
+from plugrad.library import is_packet, op_of, watching
+from plugrad.utils.flop_formulas import (
+    addmm_flop,
+    baddbmm_flop,
+    bmm_flop,
+    conv_backward_flop,
+    conv_flop,
+    conv_flop_count,
+    flop_registry,
+    get_shape,
+    mm_flop,
+    register_flop_formula,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+    shape_wrapper,
+)
 from plugrad.utils.module_tracker import ModuleTracker
 
-__all__ = ["FlopCounterMode", "register_flop_formula"]
+__all__ = [
+    "FlopCounterMode", "addmm_flop", "baddbmm_flop", "bmm_flop", "conv_backward_flop", "conv_flop", "conv_flop_count",
+    "flop_registry", "get_shape", "mm_flop", "register_flop_formula", "sdpa_backward_flop_count", "sdpa_flop_count",
+    "shape_wrapper",
+]  # fmt: skip
 
 _SUFFIXES = ("", "K", "M", "B", "T")
 # Ops that are counted by other words than those of the products in them: none, or a contraction as one of matrices.
@@ -74,19 +94,41 @@ _FORMULAS = {
     "gru_sequence": lambda call: _sequence(*call.args),
     "rnn_sequence": lambda call: _sequence(*call.args),
 }
+_COUNTED = frozenset(flop_registry)  # the ops whose calls the rules above find in those of others
 
 
 class _Counter(OpHook):
-    """Tells a mode of the products among the ops that are called."""
+    """Tells a mode of the products among the ops that are called, and of ops that have a formula of their own."""
 
-    def __init__(self, counter):
+    def __init__(self, counter, formulas):
         super().__init__()
         self.counter, self.inside = counter, ()
+        self.formulas = {op_of(target): formula for target, formula in formulas.items()}
 
     def wants(self, op):
-        return op.name in _FORMULAS or op.name in _WHOLE or op.name == "addbmm"
+        return op.name in _FORMULAS or op.name in _WHOLE or op.name == "addbmm" or op in self.formulas
+
+    def of_library(self, definition, values, run):
+        """Count a call of an op of `torch.library`, if it has a formula."""
+        if definition not in self.formulas:
+            return run(values)
+        return self._by_formula(definition, f"{definition.home}.{definition.name}", values, {}, lambda: run(values))
+
+    def _by_formula(self, op, name, args, kwargs, run):
+        outer, self.inside = self.inside, (*self.inside, None)  # what it calls is part of it
+        try:
+            result = run()
+        finally:
+            self.inside = outer
+        if not any(one is None for one in outer):
+            flops = self.formulas[op](*args, out_val=result, **kwargs)
+            self.counter.count(name, flops, self.counter.tracker.parents)
+        return result
 
     def around(self, call, run):
+        if call.op in self.formulas:
+            call.result = self._by_formula(call.op, call.op.name, call.args, call.kwargs, run)
+            return call.result
         name, outer = call.op.name, self.inside
         counted = name in _FORMULAS and not any(one is None for one in outer)
         if name == "baddbmm" or name not in _FORMULAS:
@@ -124,7 +166,7 @@ class FlopCounterMode:
         mods: accepted; modules are known without it.
         depth: how many levels of modules the table shows; None shows all.
         display: whether leaving the block prints the table.
-        custom_mapping: formulas of further ops; there are none to be given here.
+        custom_mapping: {op: formula of shapes} of further ops, beside those of `register_flop_formula`.
 
     >>> import plugrad as torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
@@ -135,32 +177,42 @@ class FlopCounterMode:
     >>> print(counter.get_table())
     Module          FLOP    % Total
     ------------  ------  ---------
-    Sequential    96.000    100.00%
-    - aten.addmm  48.000     50.00%
-    - aten.mm     48.000     50.00%
-    Sequential.0  96.000    100.00%
-    - aten.addmm  48.000     50.00%
-    - aten.mm     48.000     50.00%
+    Sequential        96    100.00%
+    - aten.addmm      48     50.00%
+    - aten.mm         48     50.00%
+    Sequential.0      96    100.00%
+    - aten.addmm      48     50.00%
+    - aten.mm         48     50.00%
     """
 
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
         if mods is not None:
             warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
-        if custom_mapping:
-            register_flop_formula(list(custom_mapping))
+        formulas = {target: formula for target, formula in flop_registry.items() if target not in _COUNTED}
+        for target, formula in (custom_mapping or {}).items():
+            if not is_packet(target):
+                raise ValueError(f"custom_mapping: {target} is no op such as torch.ops.mylib.foo")
+            if target in _COUNTED:
+                raise NotImplementedError(
+                    f"custom_mapping: products and convolutions are counted where they are, inside of other ops too, "
+                    f"so that there is no formula to be exchanged for {target}; count it in an op of your own"
+                )
+            formulas[target] = formula if getattr(formula, "_get_raw", False) else shape_wrapper(formula)
         self.depth, self.display, self.tracker = depth, display, ModuleTracker()
         self.flop_counts: dict = defaultdict(lambda: defaultdict(int))
-        self._hook, self._on = _Counter(self), False
+        self._hook, self._on = _Counter(self, formulas), False
 
     def __enter__(self):
         self.flop_counts.clear()
         self.tracker.__enter__()
         self._hook.__enter__()
+        watching.append(self._hook.of_library)
         self._on = True
         return self
 
     def __exit__(self, *exception):
         self._on = False
+        watching.remove(self._hook.of_library)
         self._hook.__exit__(*exception)
         self.tracker.__exit__(*exception)
         if self.display:
@@ -179,7 +231,7 @@ class FlopCounterMode:
     def get_flop_counts(self) -> dict:
         """Return the numbers as {module's name: {op: number}}; all modules together are "Global"."""
         return {
-            module: {getattr(ops.aten, name, f"aten.{name}"): flops for name, flops in counts.items()}
+            module: {_packet(name): flops for name, flops in counts.items()}
             for module, counts in self.flop_counts.items()
         }
 
@@ -197,9 +249,10 @@ class FlopCounterMode:
     def _rows(self, module, total):
         suffix = max(0, min(len(_SUFFIXES) - 1, (len(str(total)) - 2) // 3))
         counts = self.flop_counts[module]
-        for name, flops in ((module, sum(counts.values())), *((f"- aten.{op}", flops) for op, flops in counts.items())):
+        named = [(f"- {op if '.' in op else f'aten.{op}'}", flops) for op, flops in counts.items()]
+        for name, flops in ((module, sum(counts.values())), *named):
             share = f"{flops / total:.2%}" if total else "0%"
-            yield name, f"{flops / 1000**suffix:.3f}{_SUFFIXES[suffix]}", share
+            yield name, f"{flops / 1000**suffix:.3f}{_SUFFIXES[suffix]}" if suffix else str(flops), share
 
 
 def _table(rows) -> str:
@@ -210,10 +263,7 @@ def _table(rows) -> str:
     return "\n".join(f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in lines)
 
 
-def register_flop_formula(targets, get_raw=False):
-    """Refuse formulas of further ops: ops of plugins are counted by the products in them."""
-    one = targets[0] if isinstance(targets, (list, tuple)) else targets
-    raise NotImplementedError(
-        f"flop formulas can't be registered, and so not that of {one}: products and convolutions are counted; "
-        "let the op call those, or add its number to counter.get_total_flops()"
-    )
+def _packet(name):
+    """Return what PyTorch knows an op by whose calls were counted under a name."""
+    home, _, own = name.rpartition(".")
+    return getattr(getattr(ops, home or "aten"), own, f"aten.{name}")

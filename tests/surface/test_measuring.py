@@ -6,7 +6,7 @@ import pytest
 
 import plugrad
 from plugrad.utils import benchmark, collect_env
-from plugrad.utils.flop_counter import FlopCounterMode, register_flop_formula
+from plugrad.utils.flop_counter import FlopCounterMode
 
 
 def _layer(torch, cls, *arguments, shape, **options):
@@ -66,8 +66,99 @@ def test_flops_are_shown_as_a_table(capsys):
         "- aten.addmm  48.000K    100.00%",
     ]
     assert FlopCounterMode().get_table().splitlines()[-1].split() == ["Global", "0", "0%"]
+
+
+FLOPS = {
+    "an op": lambda T, F, run, x: run(lambda: (x.exp(), T.exp(x))),
+    "a function beside the op": lambda T, F, run, x: run(lambda: T.nn.functional.softplus(x)),
+    "an op of the program": lambda T, F, run, x: run(lambda: T.ops.flops_of_tests.foo(x, 2)),
+    "its overload": lambda T, F, run, x: run(lambda: T.ops.flops_of_tests.foo.default(x, 2)),
+    "of raw tensors": lambda T, F, run, x: run(lambda: x.sin()),
+    "beside products": lambda T, F, run, x: run(lambda: x.sin() @ x.exp()),
+    "for one counter": lambda T, F, run, x: run(lambda: x.cos(), custom_mapping={T.ops.aten.cos: lambda s, **k: 5}),
+    "another one": lambda T, F, run, x: run(lambda: x.exp(), custom_mapping={T.ops.aten.exp: lambda s, **k: 5}),
+    "twice": lambda T, F, run, x: F.register_flop_formula(T.ops.aten.exp)(len),
+    "of a product": lambda T, F, run, x: F.register_flop_formula([T.ops.aten.bmm])(len),
+    "of a word": lambda T, F, run, x: F.register_flop_formula("aten.exp")(len),
+    "of a function": lambda T, F, run, x: F.register_flop_formula(T.exp)(len),
+    "which": lambda T, F, run, x: [getattr(T.ops.aten, name) in F.flop_registry for name in ("exp", "mm", "tan")],
+    "mm": lambda T, F, run, x: (F.mm_flop((2, 3), (3, 4)), F.mm_flop(T.ones(2, 3), T.ones(3, 4))),
+    "addmm": lambda T, F, run, x: F.addmm_flop((4,), (2, 3), (3, 4)),
+    "bmm": lambda T, F, run, x: (F.bmm_flop((5, 2, 3), (5, 3, 4)), F.baddbmm_flop((1,), (5, 2, 3), (5, 3, 4))),
+    "bmm of others": lambda T, F, run, x: F.bmm_flop((5, 2, 3), (4, 3, 4)),
+    "mm of others": lambda T, F, run, x: F.mm_flop((2, 3), (4, 4)),
+    "convolutions": lambda T, F, run, x: (
+        F.conv_flop_count([2, 3, 8, 8], [4, 3, 3, 3], [2, 4, 6, 6]),
+        F.conv_flop_count([2, 3, 8, 8], [3, 4, 3, 3], [2, 4, 10, 10], transposed=True),
+        F.conv_flop((2, 3, 8, 8), (4, 3, 3, 3), None, 1, 0, 1, False, out_val=T.ones(2, 4, 6, 6)),
+    ),
+    "their gradients": lambda T, F, run, x: [
+        F.conv_backward_flop(
+            (2, 4, n, n), (2, 3, 8, 8), shape, None, 1, 0, 1, transposed, 0, 1, mask,
+            out_val=[T.ones(2, 3, 8, 8), T.ones(*shape)],
+        )
+        for n, shape, transposed in ((6, (4, 3, 3, 3), False), (10, (3, 4, 3, 3), True))
+        for mask in ((True, True, False), (True, False, False), (False, True, True))
+    ],
+    "attention": lambda T, F, run, x: (
+        F.sdpa_flop_count((2, 4, 5, 4), (2, 2, 6, 4), (2, 2, 6, 3)),
+        F.sdpa_backward_flop_count((2, 4, 5, 3), (2, 4, 5, 4), (2, 2, 6, 4), (2, 2, 6, 3)),
+    ),
+    "attention of others": lambda T, F, run, x: F.sdpa_flop_count((2, 4, 5, 4), (2, 3, 6, 4), (2, 3, 6, 3)),
+    "gradients of others": lambda T, F, run, x: F.sdpa_backward_flop_count(
+        (2, 4, 5, 2), (2, 4, 5, 4), (2, 2, 6, 4), (2, 2, 6, 3)
+    ),
+    "a table": lambda T, F, run, x: run(
+        lambda: (T.nn.Sequential(T.nn.Linear(3, 3))(x).exp(), T.ops.flops_of_tests.foo(x, 2)), table=True
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """Both libraries with formulas of an op of each's own, of one of the program, and of one that gets tensors."""
+    libraries = []
+    for T in (plugrad, pytest.importorskip("torch")):
+        F = importlib.import_module(f"{T.__name__}.utils.flop_counter")
+
+        def foo(x: T.Tensor, k: int) -> T.Tensor:
+            return x.mm(x) * k
+
+        foo.__annotations__ = {"x": T.Tensor, "k": int, "return": T.Tensor}
+        T.library.custom_op("flops_of_tests::foo", foo, mutates_args=())
+        F.register_flop_formula(T.ops.aten.exp)(lambda x, *args, out_shape=None: 7 * x.numel())
+        F.register_flop_formula(T.ops.aten.softplus)(lambda x, *args, out_shape=None: 9 * x.numel())
+        F.register_flop_formula([T.ops.flops_of_tests.foo])(lambda x, k, out_shape=None: k * 1000 + out_shape[0])
+        F.register_flop_formula(T.ops.aten.sin, get_raw=True)(lambda x, out_val=None: int(x.sum()) + out_val.numel())
+        libraries.append((T, F))
+    return libraries
+
+
+@pytest.mark.parametrize("case", FLOPS)
+def test_formulas_of_further_ops(counted, case):
+    def outcome(T, F):
+        def run(function, table=False, **options):
+            with F.FlopCounterMode(display=False, **options) as counter:
+                function()
+            known = [T.ops.aten.exp, T.ops.aten.sin, T.ops.flops_of_tests.foo, T.ops.aten.mm]
+            counts = counter.get_flop_counts()["Global"]
+            counts = [(known.index(op) if op in known else -1, flops) for op, flops in counts.items()]
+            return counter.get_table() if table else (counter.get_total_flops(), sorted(counts))
+
+        try:
+            return FLOPS[case](T, F, run, T.ones(3, 3))
+        except (AssertionError, RuntimeError, ValueError) as error:
+            return type(error)
+
+    ours, theirs = (outcome(*library) for library in counted)
+    assert ours == theirs
+
+
+def test_what_a_counter_cannot_exchange_is_refused():
     with pytest.raises(NotImplementedError, match="products and convolutions"):
-        register_flop_formula("aten.exp")
+        FlopCounterMode(custom_mapping={plugrad.ops.aten.mm: lambda *shapes, out_shape=None: 1})
+    with pytest.raises(ValueError, match=r"torch\.ops\.mylib\.foo"):
+        FlopCounterMode(custom_mapping={plugrad.exp: lambda *shapes, out_shape=None: 1})
 
 
 def _measurements(torch):
