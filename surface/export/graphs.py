@@ -112,6 +112,7 @@ class _Builder:
     def _function(self, name, args, kwargs):
         program = Program(name)
         program.trees, program.functions = self.program.trees, self.program.functions
+        program.classes = self.program.classes
         program.signatures = signatures_of(program, [name])
         return self.graph.call_function(ScriptFunction(program), tuple(map(self.value, args)), {})
 

@@ -251,10 +251,11 @@ def _exported(mod, rows, count, axes, tracer) -> ExportedProgram:
     first = _run(mod, rows, count, tracer)
     axes = _checked(mod, rows, count, axes, first, tracer)
     script = shell(mod, {}, TopLevelTracedModule)
-    body, signature, trees = first
+    body, signature, trees, classes = first
     program = script._staged
     program.trees = {"forward": tree_of(body, signature, True), **trees}
     program.signatures = {"forward": signature}
+    program.classes.update(classes)
     program.make(script._declares)
     return ExportedProgram(script, _specs(rows, axes))
 
@@ -265,8 +266,8 @@ def _run(mod, rows, count, tracer):
         return mod(*values[:count], **dict(zip(list(given)[count:], values[count:])))
 
     with state_kept(mod):
-        body, signature, trees, _ = traced(rows, call, mod, False, tracer)
-    return body, signature, trees
+        body, signature, trees, classes, _ = traced(rows, call, mod, False, tracer)
+    return body, signature, trees, classes
 
 
 def _checked(mod, rows, count, axes, first, tracer) -> list:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 
 import plugrad
 from plugrad.jit import names, types
+from plugrad.jit.attributes import Bound
 from plugrad.jit.errors import unfinished, unsupported
+from plugrad.jit.objects import ClassRecord
 from plugrad.jit.source import is_plain_function
 from plugrad.jit.types import (
     ANY,
@@ -32,6 +35,7 @@ _SIMPLE = {
     "int": INT, "float": FLOAT, "bool": BOOL, "str": STR, "complex": types.COMPLEX, "len": INT, "ord": INT, "chr": STR,
     "print": NONE, "hex": STR, "oct": STR, "bin": STR,
 }  # fmt: skip
+_MAGIC = ("len", "str", "int", "float", "bool", "complex")
 _CONTAINERS = ("range", "enumerate", "zip", "reversed", "list", "tuple", "dict", "sorted")
 _PLACES = ("range", "reversed", "list", "tuple")
 _OVER = ("max", "min", "sum", "abs", "round", "all", "any", "divmod")
@@ -58,6 +62,10 @@ class Calls:
     def _node_call(self, node, hint):
         function = self.expression(node.func)
         if isinstance(function, Value):
+            if isinstance(function.type.cls, ClassRecord):
+                call = Bound(function).call("__call__", *self.arguments(node), self.refuse, node)
+                if call is not None:
+                    return call
             raise self.refuse(f"a value of type '{function.type}' can't be called", node)
         rule = self.special(function)
         if rule is not None:
@@ -141,13 +149,21 @@ class Calls:
                     )
             tree = ["named", cls.__name__, list(fields), [given[one].tree for one in fields]]
             return Value(tree, tuple_of(*kinds, fields=fields))
+        if isinstance(record := self.record(cls, node), ClassRecord):
+            signature = record.unit.method("__init__", self.refuse, node)
+            args, kwargs = self.arguments(node, [one.type for one in signature.arguments[1:]])
+            signature.check([Value(["name", "self"], record.type), *args], kwargs, self.refuse, node)
+            self.unit.program.note(record.type)
+            return Value(["new", record.name, [one.tree for one in args], _trees(kwargs)], record.type)
+        if record is not None:
+            raise self.refuse(f"the Enum {cls.__name__} can't be called in a staged program: name its members", node)
         if cls is plugrad.device:
             args, _ = self.arguments(node)
             return Value(["call", "prim.device", [one.tree for one in args], {}], types.DEVICE)
         if cls is plugrad.Size:
             return self._by_rule("list", node, None)
-        raise unfinished(f"instances of the class {cls.__name__} are no values of staged programs: use a NamedTuple, "
-                         "or functions and tensors", self.source.place(node))  # fmt: skip
+        raise unfinished(f"instances of the class {cls.__name__} are no values of staged programs: it is "
+                         "a library's, or not written in Python", self.source.place(node))  # fmt: skip
 
     def _named(self, name, args, kwargs, node):
         """Return the call of a function that the registry or Python has."""
@@ -241,6 +257,9 @@ class Calls:
             if rule == "len" and isinstance(meant := self.expression(node.args[0]), Known):
                 return constant_of(len(self.children(meant, node)))
             args, kwargs = self.arguments(node)
+            if len(args) == 1 and isinstance(args[0].type.cls, ClassRecord) and rule in _MAGIC:
+                if rule != "str" or args[0].type.cls.unit.method("__str__", self.refuse, node):
+                    self.magic(f"__{rule}__", args[0], [], node)
             if rule == "len" and args and args[0].type in (INT, FLOAT, BOOL, NONE):
                 raise self.refuse(f"Arguments for call are not valid. len() takes no '{args[0].type}'", node)
             if rule == "float" and args and args[0].constant and type(args[0].constant[0]) is str:
@@ -392,6 +411,8 @@ class Calls:
         """Compile what a loop goes over: a Value whose type has that of the items, or a list of what they are."""
         meant = self.expression(node)
         if isinstance(meant, Known):
+            if meant.kind == "python" and isinstance(meant.what, enum.EnumMeta) and self.record(meant.what, node):
+                return [self.of_python(one, None, node) for one in meant.what]
             if meant.kind == "module" and meant.what.is_dict:
                 return [constant_of(key) for key in meant.what.module._modules]
             return self.children(meant, node)

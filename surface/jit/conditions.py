@@ -161,8 +161,11 @@ class Conditions:
         inner = kind.args[0] if kind.name == "Optional" else None
         if inner is not None and not any(_is(inner, one) or one == NONE for one in wanted):
             return _known(False)
-        tree = ["call", "prim.isinstance", [subject.tree, *[["const", one.name] for one in wanted]], {}]
-        test = Condition(Value(tree, BOOL))
+        self.unit.program.note(*wanted)
+        plain = [["const", one.name] for one in wanted if one.cls is None]
+        asked = [["call", "prim.isinstance", [subject.tree, *plain], {}]] if plain else []
+        asked += [["instance", subject.tree, one.name] for one in wanted if one.cls is not None]
+        test = Condition(Value(asked[0] if len(asked) == 1 else ["or", asked], BOOL))
         if isinstance(node.args[0], ast.Name):
             name = node.args[0].id
             if inner is not None:

@@ -40,7 +40,7 @@ def inputs_of(function, args, kwargs):
 
 
 def traced(rows, call, root, strict, tracer=Tracer) -> tuple:
-    """Run a program on its example; return (its body, Signature, trees of functions, the result)."""
+    """Run a program on its example; return (its body, Signature, trees of functions, their classes, the result)."""
     tracer = tracer(root)
     arguments = []
     for name, example in rows:
@@ -65,7 +65,7 @@ def traced(rows, call, root, strict, tracer=Tracer) -> tuple:
         tracer.leave()
     tracer.statements.append(["return", 0, output])
     kind = of_value(result) or ANY
-    return tracer.statements, Signature("forward", arguments, kind), tracer.trees(), result
+    return tracer.statements, Signature("forward", arguments, kind), tracer.trees(), tracer.classes(), result
 
 
 def fresh(example):

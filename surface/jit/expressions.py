@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import enum
 import types as python_types
 
 import plugrad
 from plugrad import nn
 from plugrad.jit import names, types
+from plugrad.jit.attributes import Bound
 from plugrad.jit.errors import NotSupportedError, unfinished, unsupported, wrong
-from plugrad.jit.signs import BINARY, UNARY
+from plugrad.jit.objects import ClassRecord
+from plugrad.jit.signs import BINARY, COMPARED_BY, OPERATORS, UNARY
 from plugrad.jit.source import MISSING
 from plugrad.jit.types import (
     ANY,
@@ -57,6 +60,13 @@ class Expressions:
             )
         raise self.refuse(f"{_described(meant)} cannot be used as a value", node)
 
+    def record(self, cls, node):
+        """Return the record of a class of the program's own, None for others."""
+        try:
+            return types.of_class(cls)
+        except TypeError as error:
+            raise self.refuse(str(error), node) from None
+
     def packed(self, items) -> Value:
         """Return the tuple of some values."""
         return Value(["tuple", [one.tree for one in items]], tuple_of(*[one.type for one in items]))
@@ -94,6 +104,9 @@ class Expressions:
             return constant_of(value)
         if where is not None and type(value) in (int, float, bool, str):
             return constant_of(value)
+        if isinstance(value, enum.Enum) and (record := self.record(type(value), node)) is not None:
+            self.unit.program.note(record.type)
+            return Value(["enum", record.name, value.name], record.type)
         if isinstance(value, nn.Module):
             raise self.refuse(
                 "module cannot be used as a value: a program calls the modules that are attributes of its own", node
@@ -131,6 +144,17 @@ class Expressions:
             return Value(tree, {"dtype": types.DTYPE, "device": types.DEVICE}.get(name, result))
         if kind == types.DEVICE and name in names.DEVICE_ATTRIBUTES:
             return Value(["attr", base.tree, name], names.DEVICE_ATTRIBUTES[name])
+        if isinstance(kind.cls, ClassRecord):
+            if (meant := Bound(base).attribute(name, self.refuse, node)) is not None:
+                return meant
+            raise self.refuse(
+                f"'{kind}' object has no attribute or method '{name}'. Did you forget to initialize an attribute in "
+                "__init__()?",
+                node,
+            )
+        if kind.cls is not None and name in ("name", "value"):
+            result = STR if name == "name" else kind.cls.value_type
+            return Value(["call", "prim.member", [base.tree, ["const", name]], {}], result)
         if name in kind.fields:
             at = kind.fields.index(name)
             return Value(["index", base.tree, ["const", at]], kind.args[at])
@@ -154,10 +178,21 @@ class Expressions:
         left, right = self.value(node.left, hint), self.value(node.right, hint)
         return self.combined(BINARY[type(node.op)], left, right, node)
 
-    def combined(self, sign, left, right, node) -> Value:
+    def magic(self, name, value, args, node) -> Value:
+        """Return the call of a method that an operator is for objects of a program's classes."""
+        call = Bound(value).call(name, args, {}, self.refuse, node)
+        if call is None:
+            raise self.refuse(f"'{value.type}' object has no attribute or method '{name}'", node)
+        return call
+
+    def combined(self, sign, left, right, node, in_place="") -> Value:
         """Return the value of a binary operator."""
         a, b = left.type, right.type
         tree = ["binary", sign, left.tree, right.tree]
+        if isinstance(a.cls, ClassRecord):
+            name = OPERATORS[sign]
+            own = in_place and a.cls.unit.method(f"__{in_place}{name}__", self.refuse, node)
+            return Value(tree, self.magic(f"__{in_place if own else ''}{name}__", left, [right], node).type)
         if TENSOR in (a, b) and all(one == TENSOR or one in NUMBERS or one == ANY for one in (a, b)):
             return Value(tree, TENSOR)
         if a in NUMBERS and b in NUMBERS and sign != "@":
@@ -197,6 +232,9 @@ class Expressions:
             return self.condition(node).value
         inner = self.value(node.operand)
         sign = UNARY[type(node.op)]
+        if isinstance(inner.type.cls, ClassRecord):
+            name = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[sign]
+            return Value(["unary", sign, inner.tree], self.magic(name, inner, [], node).type)
         if inner.type != TENSOR and inner.type not in NUMBERS or sign == "~" and inner.type == FLOAT:
             raise self.refuse(f"Arguments for call are not valid. '{sign}' takes no value of type '{inner.type}'", node)
         if inner.constant and sign == "-":
@@ -214,6 +252,13 @@ class Expressions:
         tree = ["compare", sign, left.tree, right.tree]
         a, b = left.type, right.type
         if sign in ("is", "is not"):
+            return Value(tree, BOOL)
+        if isinstance(b.cls, ClassRecord) and sign in ("in", "not in"):
+            self.magic("__contains__", right, [left], node)
+            return Value(tree, BOOL)
+        if isinstance(a.cls, ClassRecord) and sign in COMPARED_BY:
+            return Value(tree, self.magic(COMPARED_BY[sign], left, [right], node).type)
+        if a.cls is not None and b.cls is not None and sign in ("==", "!="):
             return Value(tree, BOOL)
         if sign in ("in", "not in"):
             if b.name not in ("List", "Dict", "str", "Tuple", "Any"):
@@ -358,6 +403,9 @@ class Expressions:
             return self._of_known(base, node)
         index = node.slice
         kind = base.type
+        if isinstance(kind.cls, ClassRecord):
+            where = self.value(index)
+            return Value(["index", base.tree, where.tree], self.magic("__getitem__", base, [where], node).type)
         if kind.name == "Tuple":
             return self._of_tuple(base, index, node)
         where = self.index(index, kind)

@@ -89,7 +89,7 @@ class _Freezer:
         layer = not module._staged.trees
         program = state["_staged"] = Program(module._staged.name)
         program.attributes, program.constants = dict(module._staged.attributes), module._staged.constants
-        program.python = module._staged.python
+        program.python, program.classes = module._staged.python, module._staged.classes
         for table in ("_parameters", "_buffers"):
             for name, tensor in list(state[table].items()):
                 self._take(new, module, table, name, tensor, program, layer)

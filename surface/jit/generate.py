@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import ast
 import collections
+import enum
 import keyword
 
 import plugrad
 from plugrad.jit import names
+from plugrad.jit.modes import MODES
+from plugrad.jit.objects import FIELD, METHOD, SPECIAL
 from plugrad.jit.primitives import PRIMITIVES
+from plugrad.jit.types import classes_in, named
 
-__all__ = ["Malformed", "functions_of", "identifier"]
+__all__ = ["Malformed", "default_of", "functions_of", "identifier"]
 
 DEPTH = 150  # how deep trees may be nested
 _BINARY = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.FloorDiv, "%": ast.Mod, "**": ast.Pow,
@@ -31,7 +35,6 @@ _OF_TORCH = frozenset(
     "strided sparse_coo sparse_csr contiguous_format preserve_format channels_last channels_last_3d".split()
 )
 _ATTRIBUTES = frozenset({*names.ATTRIBUTES, *names.DEVICE_ATTRIBUTES})
-_MODES = {"no_grad": 0, "enable_grad": 0, "set_grad_enabled": 1, "record_function": 1}
 _OWN = frozenset("forward code graph original_name save schema _staged".split())  # what script modules have
 _RESERVED = "_g"  # names of what a function is given begin with it
 
@@ -66,10 +69,11 @@ class Generator:
         python: {name: function} of those that stay Python's (`@torch.jit.ignore`), of a program that was not loaded.
         unit: for messages: the name of the class or function.
         declares: whether the module at a path declares an attribute.
+        classes: {name: record} of the classes of the program's own.
     """
 
-    def __init__(self, trees, python, unit, declares):
-        self.trees, self.python, self.unit, self.declares = trees, python, unit, declares
+    def __init__(self, trees, python, unit, declares, classes):
+        self.trees, self.python, self.unit, self.declares, self.classes = trees, python, unit, declares, classes
         self.space: dict = {"__builtins__": {}, "__name__": "staged"}
         self.known: dict = {}
         self.depth = 0
@@ -103,9 +107,8 @@ class Generator:
         arguments = [ast.arg(identifier(one[0])) for one in tree["arguments"]]
         if tree["self"]:
             arguments.insert(0, ast.arg(f"{_RESERVED}self"))
-        defaults, stated = [], [one[2] for one in tree["arguments"] if len(one) > 2]
-        for value in stated:
-            defaults.append(self._default(value))
+        stated = [one[1:3] for one in tree["arguments"] if len(one) > 2]
+        defaults = [self._default(default_of(*one, self.classes)) for one in stated]
         if len(tree["arguments"]) and any(
             len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(stated) :]
         ):
@@ -173,10 +176,14 @@ class Generator:
     def _with(self, depth, modes, body):
         items = []
         for name, *values in modes:
-            if _MODES.get(name) != len(values):
+            if name == "object":
+                value, target = values
+                call = self._called("prim.entered", [self.tree(value)])
+                items.append(ast.withitem(call, None if target is None else self.target(target)))
+                continue
+            if len(values) not in MODES.get(name, ()):
                 raise Malformed(f"{name!r:.60} is no mode")
-            call = self._called("prim.mode", [ast.Constant(name), *map(self.tree, values)])
-            items.append(ast.withitem(call))
+            items.append(ast.withitem(self._called("prim.mode", [ast.Constant(name), *map(self.tree, values)])))
         return ast.With(items, self._inner(body, depth))
 
     def _del(self, depth, target):
@@ -201,6 +208,8 @@ class Generator:
             return ast.Subscript(self.tree(tree[1]), self.tree(tree[2]), ast.Store())
         if kind == "self":
             return self._self(tree[1], tree[2], ast.Store())
+        if kind == "field":
+            return self._field(tree[1], tree[2], ast.Store())
         raise Malformed(f"{kind!r:.60} is no target")
 
     # ---- expressions
@@ -228,7 +237,7 @@ class Generator:
     def _constant(self, value):
         if type(value) in _LITERALS:
             return ast.Constant(value)
-        if not isinstance(value, _OTHERS):
+        if not isinstance(value, _OTHERS) and not isinstance(value, enum.Enum):
             raise Malformed(f"{value!r:.60} is no constant")
         return self.given(("value", id(value)), value)
 
@@ -282,7 +291,7 @@ class Generator:
         args, keywords = self._arguments(args, kwargs)
         module = self._module(path)
         if name == "forward":
-            return ast.Call(module, args, keywords)
+            return ast.Call(self.given("forward", PRIMITIVES["forward"]), [module, *args], keywords)
         return ast.Call(self.given("method", PRIMITIVES["call"]), [module, ast.Constant(str(name)), *args], keywords)
 
     def _self(self, path, name, context=None):
@@ -351,6 +360,36 @@ class Generator:
             self.given(key, collections.namedtuple(name, fields))
         return ast.Call(self.given(key, None), [self.tree(one) for one in items], [])
 
+    # ---- objects of the program's own classes
+
+    def _field(self, base, name, context=None):
+        return ast.Attribute(self.tree(base), FIELD + identifier(name), context or ast.Load())
+
+    def _of(self, base, name, args, kwargs):
+        name = name if name in SPECIAL else identifier(name)
+        args, keywords = self._arguments(args, kwargs)
+        return ast.Call(ast.Attribute(self.tree(base), METHOD + name, ast.Load()), args, keywords)
+
+    def _record(self, name, attribute):
+        record = self.classes.get(name) if type(name) is str else None
+        if not hasattr(record, attribute):
+            raise Malformed(f"there is no class {name!r:.60}")
+        return record
+
+    def _new(self, name, args, kwargs):
+        record = self._record(name, "construct")
+        return ast.Call(self.given(("new", name), record.construct), *self._arguments(args, kwargs))
+
+    def _enum(self, name, member):
+        members = self._record(name, "members").members.__members__
+        if member not in members:
+            raise Malformed(f"there is no member {member!r:.60} of {name}")
+        return self.given(("enum", name, member), members[member])
+
+    def _instance(self, value, name):
+        record = self._record(name, "type")
+        return ast.Call(self.given(("is", name), record.holds), [self.tree(value)], [])
+
     def _comp(self, parts, target, over, tests):
         loop = ast.comprehension(self.target(target), self.tree(over), [self.tree(one) for one in tests], 0)
         if len(parts) == 2:
@@ -373,10 +412,19 @@ _EXPRESSIONS = {
     "unary": Generator._unary, "not": Generator._not, "compare": Generator._compare, "and": Generator._and,
     "or": Generator._or, "ifexp": Generator._ifexp, "index": Generator._index, "slice": Generator._slice,
     "list": Generator._list, "tuple": Generator._tuple, "dict": Generator._dict, "attr": Generator._attr,
-    "comp": Generator._comp, "named": Generator._named,
+    "comp": Generator._comp, "named": Generator._named, "field": Generator._field, "of": Generator._of,
+    "new": Generator._new, "enum": Generator._enum, "instance": Generator._instance,
 }  # fmt: skip
 
 
-def functions_of(trees: dict, python: dict, unit: str, declares=lambda path, name: False) -> dict:
+def default_of(kind, value, classes):
+    """Return the default of an argument, given its type's text: a member of an Enum stands there by its name."""
+    if type(value) is not str or not classes or kind == "str":
+        return value
+    record = next((one for one in classes_in(named(kind, classes)) if hasattr(one, "members")), None)
+    return value if record is None else record.members[value]
+
+
+def functions_of(trees: dict, python: dict, unit: str, declares=lambda path, name: False, classes=()) -> dict:
     """Return {name: Python function} of the trees of a unit; Malformed if they are not such as `script` makes."""
-    return Generator(trees, python, unit, declares).make()
+    return Generator(trees, python, unit, declares, dict(classes)).make()

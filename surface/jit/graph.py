@@ -113,9 +113,9 @@ class Graph:
                 Node("prim::Loop", [over], "", [self._block(rest[2])], f"[{Text(self._tree).target(rest[0])}]")
             )
         elif kind == "with":
-            nodes.append(
-                Node("prim::With", [], "", [self._block(rest[1])], f"[{', '.join(one[0] for one in rest[0])}]")
-            )
+            entered = [self._value(one[1], nodes) for one in rest[0] if one[0] == "object"]
+            detail = f"[{', '.join(one[0] for one in rest[0])}]"
+            nodes.append(Node("prim::With", entered, "", [self._block(rest[1])], detail))
         elif kind == "do":
             self._value(rest[0], nodes)
         else:
@@ -137,6 +137,8 @@ class Graph:
                     "prim::SetAttr", [self._value(["module", target[1]], nodes), value], "", (), f'[name="{target[2]}"]'
                 )
             )
+        elif target[0] == "field":
+            nodes.append(Node("prim::SetAttr", [self._value(target[1], nodes), value], "", (), f'[name="{target[2]}"]'))
         else:
             nodes.append(
                 Node("aten::_set_item", [self._value(target[1], nodes), self._value(target[2], nodes), value], "")
@@ -180,6 +182,8 @@ class Graph:
                 *[self._value(one, nodes) for one in (*rest[2], *rest[3].values())],
             ]
             return self._add("prim::CallMethod", given, nodes, f'[name="{rest[1]}"]')
+        if kind in ("field", "of", "new", "enum", "instance"):
+            return self._of_class(kind, rest, nodes)
         names = {"list": "prim::ListConstruct", "tuple": "prim::TupleConstruct", "dict": "prim::DictConstruct",
                  "index": "aten::__getitem__", "not": "aten::__not__", "and": "prim::And", "or": "prim::Or",
                  "ifexp": "prim::IfExp", "attr": "prim::attr", "comp": "prim::Comprehension", "slice": "aten::slice",
@@ -194,3 +198,14 @@ class Graph:
         else:
             parts = rest[-1]
         return self._add(names[kind], [self._value(one, nodes) for one in parts], nodes)
+
+    def _of_class(self, kind, rest, nodes) -> str:
+        """Return the output of a node that is about the program's own classes."""
+        if kind == "enum":
+            return self._add("prim::Constant", [], nodes, f"[value={'.'.join(rest)}]")
+        name, given = (rest[0], []) if kind == "new" else (rest[1], [self._value(rest[0], nodes)])
+        if kind in ("new", "of"):
+            given += [self._value(one, nodes) for one in (*rest[-2], *rest[-1].values())]
+        names = {"field": "prim::GetAttr", "of": "prim::CallMethod", "new": "prim::CreateObject",
+                 "instance": "prim::isinstance"}  # fmt: skip
+        return self._add(names[kind], given, nodes, f'[name="{name}"]')

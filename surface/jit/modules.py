@@ -10,7 +10,9 @@ from plugrad import nn
 from plugrad.jit import printing
 from plugrad.jit.errors import OF_PYTHON, failed
 from plugrad.jit.graph import Graph
+from plugrad.jit.objects import handed_out
 from plugrad.jit.traced import current, untraced
+from plugrad.jit.types import accepted, classes_in
 from plugrad.jit.units import LayerUnit, ModuleUnit, StagedUnit, modifier, own_state, public_layer
 from plugrad.jit.writing import save
 from plugrad.regions import mode
@@ -32,9 +34,13 @@ class ScriptFunction:
         self.__doc__ = getattr(original, "__doc__", None)
 
     def __call__(self, *args, **kwargs):
-        bound = self._staged.signatures[self._staged.name].bind(args, kwargs)
+        signature = self._staged.signatures[self._staged.name]
+        bound = signature.bind(args, kwargs)
         try:
-            return self._run(*bound) if not mode.tracing else self._noted(bound)
+            if mode.tracing:
+                return self._noted(bound)
+            result = self._run(*bound)
+            return handed_out(result) if signature.gives_objects else result
         except OF_PYTHON as error:
             raise failed(self.name, error) from error
 
@@ -123,7 +129,8 @@ class RecursiveScriptModule(ScriptModule):
                 with untraced():
                     result = program.functions[name](self, *bound)
                 return tracer.staged_method(self, name, bound, result)
-            return program.functions[name](self, *bound)
+            result = program.functions[name](self, *bound)
+            return handed_out(result) if signature.gives_objects else result
         except OF_PYTHON as error:
             raise failed(f"{program.name}.{name}", error) from error
 
@@ -135,6 +142,10 @@ class RecursiveScriptModule(ScriptModule):
             if program is None or name not in program.signatures:
                 raise
             return functools.partial(self._bound, name)
+
+    def __setattr__(self, name, value):
+        kind = self._staged.attributes.get(name)
+        super().__setattr__(name, accepted(value, kind) if kind is not None and classes_in(kind) else value)
 
     def _bound(self, name, *args, **kwargs):
         return self._call_staged(name, args, kwargs)

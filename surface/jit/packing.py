@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import importlib.metadata
 import sys
 import types as python_types
@@ -10,12 +11,13 @@ import types as python_types
 import plugrad
 from plugrad import Tensor, nn
 from plugrad.jit import names
+from plugrad.jit.objects import FIELD, EnumRecord, Instance
 from plugrad.jit.source import MISSING
 from plugrad.jit.units import own_state
 
-__all__ = ["FORMAT", "packed", "plain"]
+__all__ = ["FORMAT", "packed", "plain", "with_objects"]
 
-FORMAT = 1
+FORMAT = 2  # 1 has no classes of a program's own
 _LITERALS = (int, float, bool, str, complex, type(None), Tensor, plugrad.dtype, plugrad.device, plugrad.layout)
 
 
@@ -26,7 +28,8 @@ def packed(m, extra=None) -> dict:
     writer = _Writer()
     root = writer.record(m)
     return {
-        "staged": FORMAT, "root": root, "records": writer.records, "needs": writer.needs,
+        "staged": FORMAT if writer.classes else 1, "root": root, "records": writer.records, "needs": writer.needs,
+        **({"classes": writer.classes} if writer.classes else {}),
         "extra": {str(name): value for name, value in (extra or {}).items()},
     }  # fmt: skip
 
@@ -36,6 +39,7 @@ class _Writer:
         self.records: list = []
         self.numbers: dict = {}
         self.needs: dict = {}
+        self.classes: dict = {}
 
     def record(self, m) -> int:
         """Return the number of the record of a module or function."""
@@ -53,6 +57,7 @@ class _Writer:
                 "__constants__"
             )
         self._note_needs(program)
+        self._note_classes(program)
         entry = {"name": program.name, "functions": program.trees, "methods": list(program.signatures)}
         if isinstance(m, nn.Module):
             entry |= self._module(m, program)
@@ -77,10 +82,30 @@ class _Writer:
             entry["attributes"][name] = self._attribute(value, m, name)
         return entry
 
+    def _note_classes(self, program):
+        """Write the classes that a program names, and those that these name."""
+        for name, record in program.classes.items():
+            if name in self.classes:
+                continue
+            entry = self.classes[name] = {"home": record.home}
+            if isinstance(record, EnumRecord):
+                entry["members"] = {one.name: one.value for one in record.members}
+                continue
+            self._note_needs(record.program)
+            entry |= {
+                "fields": {field: str(kind) for field, kind in record.fields.items()},
+                "properties": sorted(record.properties), "methods": list(record.program.signatures),
+                "functions": record.program.trees,
+            }  # fmt: skip
+            self._note_classes(record.program)
+
     def _attribute(self, value, m, name):
         data = plain(value)
         if data is not MISSING:
             return ["value", data]
+        data = with_objects(value)
+        if data is not MISSING:
+            return data
         function = names.name_of(value) if isinstance(value, python_types.FunctionType) else None
         if function is None:
             raise RuntimeError(
@@ -127,6 +152,24 @@ def plain(value):
         items = {key: plain(one) for key, one in value.items()}
         return MISSING if any(one is MISSING for one in (*items.values(), *map(plain, items))) else items
     return MISSING
+
+
+def with_objects(value):
+    """Return a value in which there are objects of the program's classes as [kind, data], MISSING if it is no data."""
+    if isinstance(value, Instance):
+        fields = {name: getattr(value, FIELD + name, MISSING) for name in value._record.fields}
+        items = {name: with_objects(one) for name, one in fields.items() if one is not MISSING}
+        return MISSING if any(one is MISSING for one in items.values()) else ["object", [value._record.name, items]]
+    if isinstance(value, enum.Enum) and (record := vars(type(value)).get("_staged_class")) is not None:
+        return ["member", [record.name, value.name]]
+    if type(value) in (list, tuple):
+        items = [with_objects(one) for one in value]
+        return MISSING if any(one is MISSING for one in items) else [type(value).__name__, items]
+    if type(value) is dict:
+        items = [[with_objects(key), with_objects(one)] for key, one in value.items()]
+        return MISSING if any(one is MISSING for pair in items for one in pair) else ["dict", items]
+    data = plain(value)
+    return MISSING if data is MISSING else ["value", data]
 
 
 def name_of_layer(cls) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 
 import plugrad
 from plugrad import Tensor
 from plugrad.jit.errors import Error
 from plugrad.jit.futures import Future
+from plugrad.jit.objects import METHOD
+from plugrad.jit.types import accepted, classes_in
 
 __all__ = ["PRIMITIVES"]
 
@@ -54,15 +57,41 @@ def _is(value, name):
 
 def mode(name, *values):
     """Return a context manager of plugrad's, by its name."""
-    if name == "no_grad":
-        return plugrad.no_grad()
-    if name == "enable_grad":
-        return plugrad.enable_grad()
-    if name == "set_grad_enabled":
-        return plugrad.set_grad_enabled(*values)
     if name == "record_function":
-        return contextlib.nullcontext()
+        return plugrad.profiler.record_function(*values)
+    if name in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast"):
+        return getattr(plugrad, name)(*values)
     raise LookupError(name)
+
+
+@contextlib.contextmanager
+def entered(instance):
+    """Enter and leave an object of the program's, which does not see errors, and swallows none."""
+    kept = getattr(instance, METHOD + "__enter__")()
+    try:
+        yield kept
+    finally:
+        getattr(instance, METHOD + "__exit__")(None, None, None)
+
+
+def member(value, what):
+    """Return the name or value of a member of an Enum."""
+    if not isinstance(value, enum.Enum):
+        raise TypeError(f"a {type(value).__name__} is no member of an Enum")
+    return value.name if what == "name" else value.value
+
+
+def forwarded(module, *args, **kwargs):
+    """Call a module of the program: its lists and objects stay those that they are, which calls from outside copy."""
+    program = module._staged
+    run = program.functions.get("forward")
+    if run is None:  # a layer
+        return module(*args, **kwargs)
+    wanted = run.__code__.co_argcount - 1 - len(run.__defaults__ or ())
+    if not module._has_hooks and "forward" not in program.python and len(args) + len(kwargs) >= wanted:
+        return run(module, *args, **kwargs)
+    result, returns = module(*args, **kwargs), program.signatures["forward"].returns
+    return accepted(result, returns) if classes_in(returns) else result
 
 
 def called(module, name, *args, **kwargs):
@@ -86,7 +115,7 @@ _OF_PYTHON = (
 )  # fmt: skip
 PRIMITIVES = {
     **{one.__name__: one for one in _OF_PYTHON},
-    "format": formatted, "percent": percent, "pow": power, "raise": raised, "assert": failed,
+    "forward": forwarded, "format": formatted, "percent": percent, "pow": power, "raise": raised, "assert": failed,
     "isinstance": is_instance, "mode": mode, "call": called, "unused": unused, "wait": waited, "future": Future,
-    "device": plugrad.device,
+    "device": plugrad.device, "entered": entered, "member": member,
 }  # fmt: skip

@@ -63,11 +63,17 @@ class Text:
             elif kind == "for":
                 lines += [f"{pad}for {self.target(rest[0])} in {self.tree(rest[1])}:", *self.block(rest[2], depth + 1)]
             elif kind == "with":
-                modes = ", ".join(f"torch.{name}({', '.join(map(self.tree, values))})" for name, *values in rest[0])
+                modes = ", ".join(self.mode(*one) for one in rest[0])
                 lines += [f"{pad}with {modes}:", *self.block(rest[1], depth + 1)]
             else:
                 lines.append(pad + self.simple(kind, rest))
         return lines or [f"{pad}pass"]
+
+    def mode(self, name, *values) -> str:
+        """Return the text of what a `with` statement enters."""
+        if name == "object":
+            return self.tree(values[0]) + ("" if values[1] is None else f" as {self.target(values[1])}")
+        return f"torch.{name}({', '.join(map(self.tree, values))})"
 
     def simple(self, kind, rest) -> str:
         """Return the line of a statement without a block."""
@@ -224,6 +230,21 @@ class Text:
 
     def _named(self, name, fields, items):
         return f"{name}({', '.join(f'{field}={self.tree(one)}' for field, one in zip(fields, items))})"
+
+    def _field(self, base, name):
+        return f"{self.inner(base)}.{name}"
+
+    def _of(self, base, name, args, kwargs):
+        return f"({self.tree(base)}).{name}({self.arguments(args, kwargs)}, )"
+
+    def _new(self, name, args, kwargs):
+        return f"__torch__.{name}({self.arguments(args, kwargs)})"
+
+    def _enum(self, name, member):
+        return f"__torch__.{name}.{member}"
+
+    def _instance(self, value, name):
+        return f"isinstance({self.tree(value)}, __torch__.{name})"
 
     def _comp(self, parts, target, over, tests):
         loop = f"for {self.target(target)} in {self.tree(over)}" + "".join(f" if {self.tree(one)}" for one in tests)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import enum
+
 from plugrad.jit.generate import functions_of
 from plugrad.jit.signatures import Signature
 from plugrad.jit.source import MISSING
+from plugrad.jit.types import classes_in
 
 __all__ = ["Program", "renamed", "tree_of"]
 
@@ -20,17 +23,23 @@ class Program:
         attributes: {name: Type} of a module's plain attributes.
         constants: names of attributes that are constants.
         functions: {name: Python function}.
+        classes: {name: record} of the classes of a program's own that it names.
     """
 
-    __slots__ = ("name", "trees", "signatures", "python", "attributes", "constants", "functions")
+    __slots__ = ("name", "trees", "signatures", "python", "attributes", "constants", "functions", "classes")
 
     def __init__(self, name):
         self.name, self.trees, self.signatures, self.python = name, {}, {}, {}
-        self.attributes, self.constants, self.functions = {}, frozenset(), {}
+        self.attributes, self.constants, self.functions, self.classes = {}, frozenset(), {}, {}
 
     def make(self, declares=lambda path, name: False) -> None:
         """Make the Python functions."""
-        self.functions = functions_of(self.trees, self.python, self.name, declares)
+        self.functions = functions_of(self.trees, self.python, self.name, declares, self.classes)
+
+    def note(self, *types) -> None:
+        """Note the classes that types name."""
+        for one in types:
+            self.classes.update({record.name: record for record in classes_in(one)})
 
     def __deepcopy__(self, memo):
         return self  # nothing of it changes
@@ -39,9 +48,14 @@ class Program:
 def tree_of(body: list, signature: Signature, is_method: bool) -> dict:
     """Return the tree of a function."""
     arguments = [
-        [one.name, str(one.type), *([] if one.default is MISSING else [one.default])] for one in signature.arguments
+        [one.name, str(one.type), *([] if one.default is MISSING else [_stated(one.default)])]
+        for one in signature.arguments
     ]
     return {"arguments": arguments, "returns": str(signature.returns), "self": is_method, "body": body}
+
+
+def _stated(default):
+    return default.name if isinstance(default, enum.Enum) else default  # its type says of which
 
 
 def renamed(tree, new: dict):

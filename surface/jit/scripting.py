@@ -6,6 +6,7 @@ import functools
 import types
 
 from plugrad import nn
+from plugrad.jit.classes import compiled_class
 from plugrad.jit.decorators import is_tracing
 from plugrad.jit.modules import RecursiveScriptModule, ScriptFunction, stage
 from plugrad.jit.units import FunctionUnit, modifier
@@ -17,7 +18,8 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """Return the staged form of a function or Module, read from its source.
 
     Args:
-        obj: a function, or a Module, whose `forward`, what it calls, and methods with `@torch.jit.export` are compiled.
+        obj: a function, or a Module, whose `forward`, what it calls, and methods with `@torch.jit.export` are compiled;
+            or a class, whose methods are, and which is returned as it is.
 
     Its `if`, `while` and `for` stay. What is not in the language is refused with the line: FrontendError for
     statements and expressions, RuntimeError for types, names and calls that do not fit, NotImplementedError for
@@ -37,9 +39,7 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
             raise RuntimeError(
                 f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance"
             )
-        if issubclass(obj, tuple) and hasattr(obj, "_fields"):
-            return obj
-        return obj  # as PyTorch does; where a program takes or makes an instance, that is refused
+        return compiled_class(obj)
     original = getattr(obj, "__original_fn", obj)
     if isinstance(original, types.MethodType):
         raise RuntimeError("a bound method can't be compiled: script the Module, or a function")

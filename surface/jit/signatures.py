@@ -6,7 +6,7 @@ import dataclasses
 
 from plugrad import Tensor
 from plugrad.jit.source import MISSING
-from plugrad.jit.types import Mismatch, Type, accepted, fits
+from plugrad.jit.types import ANY, Mismatch, Type, accepted, classes_in, fits
 
 __all__ = ["Argument", "Signature"]
 
@@ -27,6 +27,9 @@ class Signature:
     name: str
     arguments: list
     returns: Type
+
+    def __post_init__(self):
+        self.gives_objects = _may_hold_objects(self.returns)
 
     def __str__(self):
         parts = []
@@ -104,3 +107,7 @@ class Signature:
                 "instead found "
                 f"type '{type(value).__name__}'.\nPosition: {position}\nValue: {value!r:.200}\nDeclaration: {self}"
             ) from None
+
+
+def _may_hold_objects(kind: Type) -> bool:
+    return kind == ANY or bool(classes_in(kind)) or any(map(_may_hold_objects, kind.args))

@@ -26,10 +26,12 @@ class Source:
         file, first, lines, indent: where it stands.
 
     Raises OSError where Python does not have the source.
+
+    `names` are those that are known beside the function's globals: a class, for its methods.
     """
 
-    def __init__(self, function):
-        self.function = function
+    def __init__(self, function, names=()):
+        self.function, self.names = function, dict(names)
         try:
             lines, self.first = inspect.getsourcelines(function)
         except (OSError, TypeError):
@@ -61,27 +63,31 @@ class Source:
                 return cell.cell_contents
             except ValueError:
                 return MISSING
+        if name in self.names:
+            return self.names[name]
         if name in function.__globals__:
             return function.__globals__[name]
         return getattr(builtins, name, MISSING)
 
-    def annotation(self, node):
-        """Return the type that an annotation in the source is."""
-        space = dict(self.function.__globals__)
+    def space(self) -> dict:
+        """Return {name: value} of what annotations may name."""
+        space = {**self.function.__globals__, **self.names}
         for name, cell in zip(self.function.__code__.co_freevars, self.function.__closure__ or ()):
             try:
                 space[name] = cell.cell_contents
             except ValueError:
                 continue
-        return self.typed(node, lambda: eval(compile(ast.Expression(node), self.file, "eval"), space))
+        return space
+
+    def annotation(self, node):
+        """Return the type that an annotation in the source is."""
+        return self.typed(node, lambda: eval(compile(ast.Expression(node), self.file, "eval"), self.space()))
 
     def typed(self, node, evaluate):
         """Return the type of an annotation that is evaluated; RuntimeError with the line if it is none."""
         try:
-            kind = evaluate()
-            if isinstance(kind, str):  # written as a text
-                kind = eval(kind, self.function.__globals__)
-            return of_annotation(kind)
+            written = types.SimpleNamespace(__annotations__={"it": evaluate()})
+            return of_annotation(typing.get_type_hints(written, self.space())["it"])  # texts in it are evaluated, too
         except (TypeError, NameError, AttributeError) as error:
             raise RuntimeError(f"\n{error}:\n{self.place(node)}") from None
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 
-import plugrad
 from plugrad.jit import types
+from plugrad.jit.attributes import Bound
 from plugrad.jit.calls import Calls
 from plugrad.jit.conditions import Conditions
 from plugrad.jit.errors import unfinished, unsupported
 from plugrad.jit.expressions import Expressions
+from plugrad.jit.modes import entered, mode_of
+from plugrad.jit.objects import SETS
 from plugrad.jit.signatures import Argument, Signature
 from plugrad.jit.signs import BINARY
 from plugrad.jit.source import Source
@@ -22,7 +24,6 @@ _NODES = {
     ast.Import: "import statements", ast.ImportFrom: "import statements", ast.AsyncFor: "async for loops",
     ast.AsyncWith: "async with statements", ast.Match: "match statements",
 }  # fmt: skip
-_MODES = {"no_grad": 0, "enable_grad": 0, "set_grad_enabled": 1, "record_function": 1}
 
 
 class Compiler(Expressions, Conditions, Calls):
@@ -30,20 +31,27 @@ class Compiler(Expressions, Conditions, Calls):
 
     Args:
         unit: what the function belongs to; it gives other functions, and the modules of methods.
-        function: the function of Python.
-        own: what its first argument is, for methods.
+        function: the function of Python, or its Source.
+        own: what its first argument is, for methods of modules.
+        of_class: the record of the class that it is a method of, which is the type of its first argument.
     """
 
-    def __init__(self, unit, function, own=None):
-        self.unit, self.source, self.scope = unit, Source(function), Scope()
-        self.name = function.__name__
-        self.own = own
+    def __init__(self, unit, function, own=None, of_class=None):
+        self.unit, self.scope = unit, Scope()
+        self.source = function if isinstance(function, Source) else Source(function)
+        self.name = self.source.function.__name__
+        self.own, self.of_class = own, of_class
         self.returned: Type | None = None  # the type of the results so far
         self.loops: list = []  # for each loop around, whether it is written out
 
     def compile(self) -> tuple:
         """Return (the tree of the function, its Signature)."""
         arguments = [Argument(*row) for row in self.source.arguments(self.own is not None)]
+        if self.of_class is not None:
+            if not arguments:
+                raise self.refuse("a method has the object as its first argument", self.source.tree)
+            arguments[0].type = self.of_class.type
+        self.arguments_of = arguments
         self.declared = self.source.returns()
         if self.own is not None:
             tree = self.source.tree.args
@@ -56,6 +64,11 @@ class Compiler(Expressions, Conditions, Calls):
         returns = self.declared if self.declared is not None else self.returned or NONE
         signature = Signature(self.name, arguments, returns)
         return body, signature
+
+    def defines(self, base) -> bool:
+        """Whether assignments to attributes of a value say which attributes its class has."""
+        begins = self.of_class is not None and self.name == "__init__"
+        return begins and base.tree == ["name", self.arguments_of[0].name]
 
     def _fell_through(self):
         wanted = self.declared
@@ -138,8 +151,22 @@ class Compiler(Expressions, Conditions, Calls):
         if isinstance(value, Known):
             self.bind(target, value, node)
             return []
+        if (setter := self._setter(target, value, node)) is not None:
+            return [["do", self._line(node), setter.tree]]
         tree = self.target(target, value, node)
         return [["=", self._line(node), tree, value.tree]]
+
+    def _setter(self, target, value, node):
+        """Return the call that an assignment to a property of an object is; None for other targets."""
+        if not isinstance(target, ast.Attribute):
+            return None
+        base = self.expression(target.value)
+        if not isinstance(base, Value) or target.attr not in getattr(base.type.cls, "properties", ()):
+            return None
+        call = Bound(base).call(target.attr + SETS, [value], {}, self.refuse, node)
+        if call is None:
+            raise self.refuse(f"the property '{target.attr}' of a {base.type} has no setter", node)
+        return call
 
     def bind(self, target, meant, node):
         """Let a target be something known, or parts of it."""
@@ -168,6 +195,10 @@ class Compiler(Expressions, Conditions, Calls):
             return self._unpack(target, value, node)
         if isinstance(target, ast.Subscript):
             base = self.value(target.value)
+            if base.type.cls is not None:
+                where = self.value(target.slice)
+                self.magic("__setitem__", base, [where, value], node)
+                return ["index", base.tree, where.tree]
             if base.type.name == "List" and not fits(
                 value.type, base.type if isinstance(target.slice, ast.Slice) else base.type.args[0]
             ):
@@ -184,7 +215,9 @@ class Compiler(Expressions, Conditions, Calls):
         if isinstance(target, ast.Attribute):
             base = self.expression(target.value)
             if isinstance(base, Value):
-                raise self.refuse(f"Tried to set an attribute: {target.attr} on a non-class: {base.type}", node)
+                if not hasattr(base.type.cls, "fields"):
+                    raise self.refuse(f"Tried to set an attribute: {target.attr} on a non-class: {base.type}", node)
+                return Bound(base).assigned(target.attr, value, self, node)
             if base.kind == "module":
                 return base.what.assigned(target.attr, value, self.refuse, node)
         raise unsupported(f"Assignments to {type(target).__name__}", self.source.place(node))
@@ -232,8 +265,8 @@ class Compiler(Expressions, Conditions, Calls):
     def _do_augassign(self, node):
         sign = BINARY[type(node.op)]
         old, value = self.value(_load(node.target)), self.value(node.value)
-        new = self.combined(sign, old, value, node)
-        if sign == "**" and new.type != TENSOR:
+        new = self.combined(sign, old, value, node, "i")
+        if sign == "**" and new.type != TENSOR or self._setter(node.target, new, node) is not None:
             return self.assign(node.target, new, node)
         target = self.target(node.target, new, node)
         return [["aug", self._line(node), target, sign, value.tree]]
@@ -396,24 +429,37 @@ class Compiler(Expressions, Conditions, Calls):
         return [["raise", self._line(node), kind, message], "ends"]
 
     def _do_with(self, node):
-        modes = []
-        for item in node.items:
-            call = item.context_expr
-            meant = self.expression(call.func if isinstance(call, ast.Call) else call)
-            name = getattr(meant.what, "__name__", "") if isinstance(meant, Known) else ""
-            if (
-                name not in _MODES
-                or getattr(plugrad, name, meant.what) is not meant.what
-                or item.optional_vars is not None
-            ):
-                raise unfinished(
-                    "with statements take torch.no_grad(), enable_grad() and set_grad_enabled() in a staged "
-                    "program, and no "
-                    f"{ast.unparse(call)[:60]}", self.source.place(node))  # fmt: skip
-            modes.append([name, *[self.value(one).tree for one in call.args]])
+        modes = [self._entered(item, node) for item in node.items]
         trees, ends = self.block(node.body)
         written = [["with", self._line(node), modes, trees]]
         return [*written, "ends"] if ends else written
+
+    def _entered(self, item, node):
+        """Return what a `with` statement enters: [a mode's name, arguments] or ["object", it, target or None]."""
+        call = item.context_expr
+        meant = self.expression(call.func) if isinstance(call, ast.Call) else self.expression(call)
+        mode = mode_of(meant)
+        if mode is not None and isinstance(call, ast.Call):
+            if item.optional_vars is not None:
+                self.bind(item.optional_vars, Known("mode", mode[0]), node)
+            args, kwargs = self.arguments(call)
+            given = [one.tree for one in args], {key: one.tree for key, one in kwargs.items()}
+            return entered(*mode, *given, lambda message: self.refuse(message, node))
+        value = self.value(call)
+        if not hasattr(value.type.cls, "fields"):
+            raise self.refuse("With item expression must return an object", node)
+        enter, leave = (value.type.cls.unit.method(one, self.refuse, node) for one in ("__enter__", "__exit__"))
+        if enter is None or leave is None:
+            raise self.refuse(
+                "Object returned by with item expression does not define __enter__ and __exit__ methods", node
+            )
+        for what, count in ((enter, 1), (leave, 4)):
+            if len(what.arguments) != count:
+                raise self.refuse(f"{what.name} must have {'one argument' if count == 1 else 'four arguments'}", node)
+        target = item.optional_vars
+        if target is not None:
+            target = self.target(target, Value(["name", "?"], enter.returns), node)
+        return ["object", value.tree, target]
 
 
 def _load(node):

@@ -270,3 +270,7 @@ class Tracer(TorchFunctionMode):
             for name, tree in program.trees.items():
                 trees[new[name]] = renamed(tree, new)
         return trees
+
+    def classes(self) -> dict:
+        """Return {name: record} of the classes that these functions name."""
+        return {name: record for _, program in self.functions.values() for name, record in program.classes.items()}

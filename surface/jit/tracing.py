@@ -57,10 +57,11 @@ def trace(
         return func(*values[:count], **dict(zip(list(given)[count:], values[count:])))
 
     with state_kept(None):
-        body, signature, trees, _ = traced(rows, call, None, strict)
+        body, signature, trees, classes, _ = traced(rows, call, None, strict)
     program = Program(_plain_name(func))
     signature.name = program.name
     program.trees = {program.name: tree_of(body, signature, False), **trees}
+    program.classes.update(classes)
     program.signatures = {program.name: signature}
     program.make()
     staged = ScriptFunction(program, func)
@@ -114,9 +115,10 @@ def _module(mod, methods, check_trace, check_inputs, tolerance, strict):
             return method(*values[:count], **dict(zip(list(given)[count:], values[count:])))
 
         with state_kept(mod):
-            body, signature, trees, _ = traced(rows, call, mod, strict)
+            body, signature, trees, classes, _ = traced(rows, call, mod, strict)
         signature.name = name
         program.trees |= {name: tree_of(body, signature, True), **trees}
+        program.classes.update(classes)
         program.signatures[name] = signature
     program.make(staged._declares)
     for name, (examples, keywords) in methods.items():

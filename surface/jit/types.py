@@ -10,6 +10,7 @@ import plugrad
 from plugrad import Tensor
 from plugrad import device as Device
 from plugrad import dtype as Dtype
+from plugrad.jit.errors import FrontendError
 
 __all__ = [
     "ANY",
@@ -31,11 +32,15 @@ LIMIT = 40  # how deep types may be nested
 
 @dataclasses.dataclass(frozen=True)
 class Type:
-    """A type: its name and, for containers, those of what is in it; `fields` are the names of a named tuple's items."""
+    """A type: its name and, for containers, those of what is in it.
+
+    `fields` are the names of a named tuple's items; `cls` is the record of a class of a program's own (see `classes`).
+    """
 
     name: str
     args: tuple = ()
     fields: tuple = ()
+    cls: object = None
 
     def __str__(self):
         if self.name == "None":
@@ -71,6 +76,7 @@ _OF_PYTHON = {
     Device: DEVICE, Dtype: DTYPE, typing.Any: ANY, plugrad.Size: Type("List", (INT,)),
 }  # fmt: skip
 _CONTAINERS = {"Optional": 1, "List": 1, "Dict": 2, "Future": 1}
+CLASSES: list = []  # functions that give the record of a class of a program's own, or None; `classes` puts its own here
 
 
 def optional(one: Type) -> Type:
@@ -88,10 +94,16 @@ def tuple_of(*items: Type, fields=()) -> Type:
     return Type("Tuple", items, tuple(fields))
 
 
-def named(text: str, depth: int = 0) -> Type:
-    """Return the type that a text is, as `str` writes it; ValueError if it is none."""
+def named(text: str, classes=(), depth: int = 0) -> Type:
+    """Return the type that a text is, as `str` writes it; ValueError if it is none.
+
+    Args:
+        classes: {name: record} of the classes that may stand in it.
+    """
     if text in SIMPLE:
         return SIMPLE[text]
+    if text in classes:
+        return classes[text].type
     if text == "NoneType":
         return NONE
     head, bracket, rest = text.partition("[")
@@ -108,7 +120,7 @@ def named(text: str, depth: int = 0) -> Type:
     parts.append(rest[start:-1].strip())
     if head != "Tuple" and _CONTAINERS.get(head) != len(parts):
         raise ValueError(f"{text[:60]!r} is not a type")
-    return Type(head, tuple(named(one, depth + 1) for one in parts))
+    return Type(head, tuple(named(one, classes, depth + 1) for one in parts))
 
 
 def of_annotation(kind) -> Type:
@@ -143,7 +155,20 @@ def of_annotation(kind) -> Type:
         raise TypeError(
             f"Attempted to use {name} without a contained type. Please add a contained type, e.g. {name}[int]"
         )
+    record = of_class(kind)
+    if record is not None:
+        return record.type
     raise TypeError(f"Unknown type annotation: '{getattr(kind, '__name__', kind)}'")
+
+
+def of_class(cls):
+    """Return the record of a class of a program's own, which is compiled at first sight; None if it can be none."""
+    return next((record for find in CLASSES if isinstance(cls, type) and (record := find(cls)) is not None), None)
+
+
+def classes_in(kind: Type) -> set:
+    """Return the records of the classes that a type names."""
+    return {kind.cls, *(one for inner in kind.args for one in classes_in(inner))} - {None}
 
 
 def of_value(value) -> Type | None:
@@ -164,7 +189,15 @@ def of_value(value) -> Type | None:
     if isinstance(value, tuple):
         items = [of_value(item) for item in value]
         return None if None in items else tuple_of(*items, fields=getattr(value, "_fields", ()))
-    return None
+    record = _of_instance(value)
+    return None if record is None else record.type
+
+
+def _of_instance(value):
+    try:
+        return of_class(type(value))
+    except (RuntimeError, FrontendError, OSError, TypeError):  # its class is not written in the language
+        return None
 
 
 def _unified(items, make):
@@ -214,8 +247,11 @@ def accepted(value, wanted: Type):
     if name == "Tensor":
         if isinstance(value, Tensor):
             return value
+    elif wanted.cls is not None:
+        return wanted.cls.taken(value)
     elif name == "Any":
-        return value
+        kind = of_value(value)
+        return value if kind is None or kind == ANY or not classes_in(kind) else accepted(value, kind)
     elif name == "Optional":
         return None if value is None else accepted(value, wanted.args[0])
     elif name in ("int", "float", "bool", "complex", "Scalar"):

@@ -157,6 +157,11 @@ class Unit:
     def __init__(self, name):
         self.program, self.working, self.keys = Program(name), [], {}
 
+    def keep(self, name, tree, signature) -> None:
+        """Put the tree of a function into the program."""
+        self.program.trees[name] = tree
+        self.program.note(*[one.type for one in signature.arguments], signature.returns)
+
     def function(self, what, refuse, node) -> tuple:
         """Return (name in the program, Signature) of another function, which is compiled at first sight."""
         known = self.keys.get(what if isinstance(what, python_types.FunctionType) else id(what))
@@ -182,6 +187,7 @@ class Unit:
             for name, tree in staged.trees.items():
                 self.program.trees[new[name]] = renamed(tree, new)
             self.program.python.update(staged.python)
+            self.program.classes.update(staged.classes)
             return new[what.name], staged.signatures[what.name]
         how = modifier(what)
         if how == "ignore":
@@ -191,7 +197,7 @@ class Unit:
         key = self._free(what.__name__)
         if how == "unused":
             signature = declared(what, False)
-            self.program.trees[key] = unused(what.__name__, signature, False)
+            self.keep(key, unused(what.__name__, signature, False), signature)
             return key, signature
         self.keys[what] = (key, None)
         self.program.trees[key] = None
@@ -201,7 +207,7 @@ class Unit:
             self.keys.pop(what, None)
             self.program.trees.pop(key, None)
             raise
-        self.program.trees[key] = tree_of(body, signature, False)
+        self.keep(key, tree_of(body, signature, False), signature)
         return key, signature
 
 
@@ -258,8 +264,10 @@ class ModuleUnit(Unit):
                 self.python_attributes[name] = value
             else:
                 program.attributes[name] = kind
-                self.script.__dict__[name] = value.copy() if isinstance(value, (list, dict)) else value
+                own = types.accepted(value, kind) if types.classes_in(kind) else value
+                self.script.__dict__[name] = value.copy() if own is value and type(value) in (list, dict) else own
         program.attributes["training"] = types.BOOL
+        program.note(*program.attributes.values())
         program.constants = frozenset(constants & {*program.attributes})
 
     def why_not(self, name) -> str:
@@ -318,7 +326,7 @@ class ModuleUnit(Unit):
             signature = declared(function, True)
         elif how == "unused":
             signature = declared(function, True)
-            self.program.trees[name] = unused(name, signature, True)
+            self.keep(name, unused(name, signature, True), signature)
         else:
             self.signatures[name] = self.program.trees[name] = None
             try:
@@ -328,7 +336,7 @@ class ModuleUnit(Unit):
                 self.program.trees.pop(name, None)
                 raise
             signature.name = name
-            self.program.trees[name] = tree_of(body, signature, True)
+            self.keep(name, tree_of(body, signature, True), signature)
         self.signatures[name] = signature
         return signature
 

@@ -11,12 +11,11 @@ import sys
 from plugrad import Tensor, nn
 from plugrad.formats import CheckpointError, damaged, shown
 from plugrad.jit import names
+from plugrad.jit.foreign import classes_of, settled, signature_of, value_of
 from plugrad.jit.generate import Malformed, attribute, identifier
 from plugrad.jit.modules import RecursiveScriptModule, ScriptFunction, TopLevelTracedModule, layer_class
-from plugrad.jit.packing import FORMAT, plain
+from plugrad.jit.packing import FORMAT
 from plugrad.jit.program import Program
-from plugrad.jit.signatures import Argument, Signature
-from plugrad.jit.source import MISSING
 from plugrad.jit.types import named
 from plugrad.jit.units import LayerSignature, layer_returns
 from plugrad.nn import Parameter
@@ -49,6 +48,7 @@ class _Reader:
             )
         self._check_needs(tree["needs"])
         self.tree, self.records = tree, tree["records"]
+        self.classes = classes_of(tree["classes"]) if version > 1 else {}
         self.staged: dict = {}
         self.open: set = set()
 
@@ -77,9 +77,8 @@ class _Reader:
         program = Program(str(record["name"]))
         for name, tree in record["functions"].items():
             identifier(name)
-            if type(tree) is not dict or type(tree["self"]) is not bool:
-                raise Malformed(f"the function {name!r:.60} is no function")
-            program.trees[name] = tree
+            program.trees[name] = settled(tree, self.classes)
+        program.classes = {one.name: one for one in self.classes.values()}
         if "kind" not in record:
             program.signatures = signatures_of(program, record["methods"])
             program.make()
@@ -104,7 +103,9 @@ class _Reader:
         nn.Module.__init__(staged)
         self._fill(staged, record, layer)
         staged.__dict__["_staged"] = program
-        program.attributes = {attribute(name): named(text) for name, text in record["types"].items()}
+        program.attributes = {
+            attribute(name): named(text, self.classes) for name, text in record["types"].items()
+        }
         program.constants = frozenset(record["constants"])
         if layer is not None:
             if program.trees:
@@ -134,25 +135,13 @@ class _Reader:
             inherited = getattr(layer, name, None) if layer is not None else None
             if isinstance(own, property) or callable(inherited) or isinstance(inherited, property):
                 raise Malformed(f"{name!r:.60} is no attribute of a {layer.__name__}")
-            if kind == "function":
-                value = _function(value)
-            elif kind != "value":
-                raise Malformed(f"{kind!r:.60} is no kind of attribute")
-            staged.__dict__[name] = value
+            staged.__dict__[name] = _function(value) if kind == "function" else value_of(kind, value, self.classes)
         staged.__dict__["training"] = bool(record["training"])
 
 
 def signatures_of(program, methods) -> dict:
     """Return the signatures of functions that are called from outside, by their trees."""
-    signatures = {}
-    for name in methods:
-        tree = program.trees[name]
-        arguments = [
-            Argument(identifier(one[0]), named(one[1]), *([_default(one[2])] if len(one) > 2 else []))
-            for one in tree["arguments"]
-        ]
-        signatures[name] = Signature(name, arguments, named(tree["returns"]))
-    return signatures
+    return {name: signature_of(name, program.trees[name], program.classes) for name in methods}
 
 
 def _function(name):
@@ -160,12 +149,6 @@ def _function(name):
         return names.function(name)
     except (LookupError, TypeError, AttributeError):
         raise Malformed(f"{name!r:.60} is nothing that programs call") from None
-
-
-def _default(value):
-    if plain(value) is MISSING:
-        raise Malformed(f"{value!r:.60} is no default")
-    return value
 
 
 def layer_of(name):

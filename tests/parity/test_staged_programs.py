@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import io
 import pathlib
+import sys
 import types
 import warnings
 
@@ -66,7 +67,10 @@ def twice(tmp_path_factory):
             ]
         return known[name]
 
-    return modules
+    yield modules
+    for name in known:
+        for library in ("theirs", "ours"):
+            del sys.modules[f"{name}_{library}"]
 
 
 def numbers(value):
@@ -83,6 +87,7 @@ def loaded(name, folder, text):
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where PyTorch looks for the source of classes
     spec.loader.exec_module(module)
     return module
 
@@ -119,7 +124,7 @@ LIBRARIES = (
     "json.decoder textwrap statistics heapq difflib ast plugrad.fx.graph plugrad.plugins.layers.conv "
     "torch.nn.functional torch.nn.modules.conv"
 ).split()
-FUNCTIONS = [(name, number) for name in ("functions", "more_functions") for number in count(name, "CASES")]
+FUNCTIONS = [(name, number) for name in ("functions", "more_functions", "classes") for number in count(name, "CASES")]
 
 
 @pytest.mark.parametrize(("name", "number"), FUNCTIONS)
