@@ -282,6 +282,13 @@ static PyObject *joined(PyObject *module, PyObject *args) {
     return bind(given);
 }
 
+/* Whether a function of this module takes arrays in any order; else it copies those in which one element stands for many. */
+static PyObject *strided(PyObject *module, PyObject *function) {
+    PyObject *capsule = PyCFunction_Check(function) ? PyCFunction_GetSelf(function) : NULL;
+    const int known = capsule && PyCapsule_IsValid(capsule, NAME);
+    return PyBool_FromLong(known && ((const bound *)PyCapsule_GetPointer(capsule, NAME))->strided);
+}
+
 #include "tape.inc"
 #include "guard.inc"
 #include "memory.inc"
@@ -357,6 +364,7 @@ static PyMethodDef methods[] = {
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
     {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},
+    {"strided", strided, METH_O, "Whether a function of here takes arrays in any order."},
     {"tape", make_tape, METH_VARARGS, "Return a function that carries out calls of functions of here, one after the other."},
     {"resize_tape", resize_tape, METH_VARARGS, "Let a tape compute with arrays of other sizes."},
     {"guard", make_guard, METH_VARARGS, "Return a function that says whether a program's arguments and surroundings are the same."},

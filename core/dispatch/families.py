@@ -62,7 +62,7 @@ class Elementwise(Op):
     def fast_kernel(self, ttype):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
         serves = ttype.np in _FLOATS and not ttype.symbolic and self.promote != "int"
-        return self.kernel_for(ttype.device.type) if serves else None
+        return self.kernel_for(ttype.backend.name) if serves else None
 
     def prepare(self, values, raw, ttype):
         described = []
@@ -91,7 +91,7 @@ class Elementwise(Op):
                 f"\"{self.name}\" not implemented for '{result._label}': it is defined for integers and bool"
             )
         compute = result.numpy
-        if result.name in _COMPUTE_IN and not getattr(self.kernels.get(ttype.device.type), "halves", False):
+        if result.name in _COMPUTE_IN and not getattr(self.kernels.get(ttype.backend.name), "halves", False):
             rare.narrow(self, raw, result)
             compute = getattr(dtypes, self.widens.get(result.name, result.name)).numpy
         for position in self.promoted:
@@ -230,7 +230,7 @@ class Reduction(Op):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
         # NumPy adds up bool and signed integers as int64 by itself.
         served = ttype.np in _FLOATS or self.promote in _SERVES_INTEGERS.get(ttype.np.kind, ())
-        return self.kernel_for(ttype.device.type) if served and not ttype.symbolic else None
+        return self.kernel_for(ttype.backend.name) if served and not ttype.symbolic else None
 
     def __init__(self, function, *, promote="same", any_order=True, meet=None, keeps_given=False, **options):
         super().__init__(function, promote=promote, any_order=any_order, **options)
@@ -339,7 +339,7 @@ class View(Op):
 
     def fast_kernel(self, ttype):
         """Return the kernel for every dtype; symbolic arrays take the interpreter."""
-        return None if ttype.symbolic else self.kernel_for(ttype.device.type)
+        return None if ttype.symbolic else self.kernel_for(ttype.backend.name)
 
     def shape_rule(self, ttype, raw):
         return ttype.backend.view(self, raw)

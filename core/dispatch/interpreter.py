@@ -190,7 +190,7 @@ def failed(op, ttype, raw, error, values=None):
     if isinstance(error, RuntimeWarning):
         with numpy.errstate(all="ignore"):
             return op.compute(ttype, raw)
-    if isinstance(error, (NotImplementedError, AttributeError)) and ttype.device.type != "cpu":
+    if isinstance(error, (NotImplementedError, AttributeError)) and ttype.backend.name != "cpu":
         if (cpu_fallback := backends_room().cpu_fallback).applies(error, ttype):
             return cpu_fallback.compute(op, ttype, raw, error)
     explained = op.explain(error, raw)

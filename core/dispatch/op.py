@@ -38,7 +38,7 @@ class Formula:
 
 def _served(op, ttype, function=False) -> bool:
     """Whether the fast paths of an op, or those that only call an array function, may serve a tensor type."""
-    own = function and ttype.device.type in op.kernels
+    own = function and ttype.backend.name in op.kernels
     return not own and (ttype.plain is ttype or ttype.is_open and op.keeps_order)
 
 
@@ -53,8 +53,8 @@ class FastKernels(dict):
     def __missing__(self, ttype):
         op, direct = self.op, self.plan is not None
         kernel = op.fast_kernel(ttype) if _served(op, ttype, direct) else None
-        if direct and kernel is None and ttype.device.type not in op.kernels and self.plan.takes_integers(ttype):
-            kernel = op.kernel_for(ttype.device.type)
+        if direct and kernel is None and ttype.backend.name not in op.kernels and self.plan.takes_integers(ttype):
+            kernel = op.kernel_for(ttype.backend.name)
         self[ttype] = kernel = getattr(kernel, "direct", kernel)  # in C
         return kernel
 
@@ -452,7 +452,7 @@ class Op:
         Complex numbers and bfloat16 (kind V), which Python numbers widen to float32 in formulas, need `autograd.fit`.
         """
         plain = dtypes.is_native(ttype.np) and not dtypes.is_complex(ttype.np) and not ttype.symbolic
-        return self.kernel_for(ttype.device.type) if plain else None
+        return self.kernel_for(ttype.backend.name) if plain else None
 
     def prepare(self, values, raw, ttype):
         """Promote raw arguments in place; return the NumPy dtype of the result or None."""
@@ -464,7 +464,7 @@ class Op:
 
     def run_kernel(self, ttype, raw):
         """Run the kernel on raw arguments, and nothing else."""
-        kernel = self.kernels.get(ttype.device.type) or self.kernels["*"]
+        kernel = self.kernels.get(ttype.backend.name) or self.kernels["*"]
         n = len(self.positional)
         if self.keyword_only:
             return kernel(ttype.xp, *raw[:n], **dict(zip(self.keyword_only, raw[n:])))
@@ -478,7 +478,7 @@ class Op:
         """Return symbolic results for symbolic inputs."""
         if self.meta_function is None:
             raise NotImplementedError(
-                f"op {self.qualname!r} has no shape rule for the {ttype.device.type!r} device; declare one with "
+                f"op {self.qualname!r} has no shape rule for the {ttype.backend.name!r} device; declare one with "
                 f"@{self.name}.meta"
             )
         result = rare.rule_of(self, raw)

@@ -114,7 +114,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 def _place(array, place):
     home = resolve(place)
-    if home.type != "cpu":
+    if home.backend.name != "cpu":
         array = home.put(array)
     return new(array, home.tensor_type(array.dtype))
 

@@ -260,5 +260,5 @@ def build(sources) -> list:
         return []
     text = prelude() + "".join(re.sub(r"\bNAME", name, source) for source, name in names.items())
     path = kernels.build_library(text, "compiled", (*EXACT, *FLAGS.get(kernels.level(), ())))
-    functions = {name: kernels.load_library(path, name, arrays=1) for name in names.values()}
+    functions = {name: kernels.load_library(path, name, arrays=1, strided=True) for name in names.values()}
     return [functions[names[source]] for source in sources]

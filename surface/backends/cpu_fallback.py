@@ -110,7 +110,7 @@ def allowed(op, in_formula=False) -> tuple[bool, str]:
 
 def applies(error, ttype) -> bool:
     """Whether an error means that a device's kernel does not exist."""
-    if ttype.device.type == "cpu" or ttype.symbolic or isinstance(error, MissingKernelError):
+    if ttype.backend.name == "cpu" or ttype.symbolic or isinstance(error, MissingKernelError):
         return False
     return isinstance(error, NotImplementedError) or _is_part_of(getattr(error, "obj", None), ttype.xp)
 

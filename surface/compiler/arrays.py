@@ -14,6 +14,7 @@ import weakref
 
 import numpy
 
+from plugrad import device, registry
 from plugrad.compiler.graph import Buffer, Step, Value, changed, dims_in, plain, plainly, varies
 from plugrad.compiler.sizes import CaptureError
 from plugrad.extend import Backend
@@ -395,6 +396,24 @@ class _NoNumbers:
         recorder = self._current()
         recorder.drew = True
         raise CaptureError("random numbers are drawn", recorder.op)
+
+
+class Place(device):
+    """The device of a program that is captured, which is the CPU for whoever asks."""
+
+    __slots__ = ()
+
+    type = property(lambda self: "cpu", lambda self, name: None)
+    backend = property(lambda self: registry.backend(Capturing.name))
+
+    def __eq__(self, other):
+        return str(other) == "cpu" if isinstance(other, device) else NotImplemented
+
+    def __hash__(self):
+        return hash(("cpu", None))
+
+    def __reduce__(self):
+        return device, ("cpu",)
 
 
 class Capturing(Backend):

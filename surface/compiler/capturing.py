@@ -23,7 +23,7 @@ from plugrad import (
     registry,
 )
 from plugrad import random as random_numbers
-from plugrad.compiler.arrays import Array, Capturing, Recorder
+from plugrad.compiler.arrays import Array, Capturing, Place, Recorder
 from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.lending import lend, take_back
@@ -84,7 +84,7 @@ def _backend():
     _add_kernels(dict.values(registry.ops))  # of the ops that are loaded
     registry.backends[backend.name] = backend
     try:
-        yield device(backend.name)
+        yield Place(backend.name)
     finally:
         registry.backends.pop(backend.name, None)
         generators.pop(backend.name, None)
@@ -338,7 +338,7 @@ class Captured:
             if not isinstance(leaf, Tensor):
                 if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in self.world.seen:
                     raise recorder.refusal(f"a result is a {type(leaf).__name__}, which is new at each call")
-                here = isinstance(leaf, device) and leaf.type == Capturing.name
+                here = isinstance(leaf, Place)
                 self.results.append(("plain", device("cpu") if here else leaf))
             elif id(leaf) in by_id:
                 self.results.append(("source", by_id[id(leaf)]))

@@ -7,6 +7,9 @@ in C as a step of kind "native".
 
 from __future__ import annotations
 
+import numpy
+
+from plugrad import kernels
 from plugrad.compiler.arrays import Array
 from plugrad.compiler.graph import Step, changed, plainly
 from plugrad.compiler.sizes import CaptureError
@@ -18,7 +21,7 @@ def expanded(recorder, kernel, xp, args, kwargs):
         mark, first, failure = len(recorder.steps), len(recorder.buffers), recorder.failure
         recorder.expanding = True
         try:
-            result = kernel.adapter(_noting(recorder, kernel, xp, first), xp, *args, **kwargs)
+            result = kernel.adapter(_noting(recorder, kernel, first), xp, *args, **kwargs)
         except Exception:  # the kernel itself runs, and says what is wrong if anything is
             result = NotImplemented
         finally:
@@ -37,9 +40,9 @@ def _is_new(item, first) -> bool:
     return type(item) is Array and item.value.buffer.index >= first and item.value.buffer.kind == "temporary"
 
 
-def _noting(recorder, kernel, xp, first):
+def _noting(recorder, kernel, first):
     def call(*args):
-        args = [_dense(xp, one) for one in args]
+        args = [_laid_out(recorder, kernel, one) for one in args]
         result = kernel.call(*changed(_example, args))
         if result is NotImplemented:
             return result
@@ -57,12 +60,12 @@ def _noting(recorder, kernel, xp, first):
     return call
 
 
-def _dense(xp, item):
-    """Return an array in which one element stands for many as one that has them all, as a call in C makes of it."""
-    if type(item) is not Array or not item.example.size:
+def _laid_out(recorder, kernel, item):
+    """Return an array in which one element stands for many as the copy that a call from Python makes of such a one."""
+    if type(item) is not Array or item.example.flags.c_contiguous or kernels.module().strided(kernel.call):
         return item
-    repeats = any(step == 0 and size > 1 for step, size in zip(item.example.strides, item.example.shape))
-    return xp.ascontiguousarray(item) if repeats else item
+    repeats = any(n > 1 and not stride for n, stride in zip(item.example.shape, item.example.strides))
+    return recorder.call(numpy.ascontiguousarray, (item,), {}, "ascontiguousarray") if repeats else item
 
 
 def _example(item):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import functools
+import gc
 import sys
 import types
 from collections import deque
@@ -40,7 +41,8 @@ class World:
         self.lists: list = []  # (what is in CHANGING, its items)
         self.cells: list = []  # (cell, content)
         self.options: list = []  # (group of an optimizer, a copy): they may change between calls, not in one
-        self.slots: list = []  # (object, name of a slot, content)
+        self.slots: list = []  # (object, name of a slot, content or _MISSING)
+        self.classes: list = []  # (class, what it has that counts, all of its names)
         self.arrays: list = []  # (array of NumPy, its bytes)
         self.seen: dict = {}
         stack = list(roots)
@@ -105,12 +107,9 @@ class World:
         led_to = self._table(state) if isinstance(state, dict) else []
         led_to += self._contents(item)
         if not _foreign(type(item).__module__):
-            for cls in type(item).__mro__:
-                names = vars(cls).get("__slots__", ())
-                for name in [names] if isinstance(names, str) else names:
-                    if name[:2] != "__" and hasattr(item, name):
-                        self.slots.append((item, name, getattr(item, name)))
-                        led_to.append(getattr(item, name))
+            for name in _slots(type(item)):
+                self.slots.append((item, name, getattr(item, name, _MISSING)))
+                led_to += [one for one in (self.slots[-1][2],) if one is not _MISSING]
         return [*led_to, type(item)]
 
     def _contents(self, item):
@@ -150,17 +149,17 @@ class World:
 
     def _class(self, cls):
         led_to = list(cls.__bases__)
-        plain = []
-        for name, value in vars(cls).items():
-            value = getattr(value, "__func__", value)
+        counts = {}
+        for name, own in vars(cls).items():
+            value = getattr(own, "__func__", own)
             if isinstance(value, property):
                 led_to += [one for one in (value.fget, value.fset) if one is not None]
             elif isinstance(value, (types.FunctionType, Tensor, list, dict, set, numpy.ndarray)):
                 led_to.append(value)
-            elif isinstance(value, PLAIN) and name[:2] != "__":
-                plain.append(name)
-        if plain:
-            self.tables.append((vars(cls), {name: vars(cls)[name] for name in plain}, plain))
+            elif not isinstance(value, PLAIN) or name[:2] == "__":
+                continue
+            counts[name] = own
+        self.classes.append((cls, counts, frozenset(vars(cls))))
         return led_to
 
     # ---- comparing
@@ -177,6 +176,8 @@ class World:
             *[table.get(name) for table, name in self._some],
             *[_content(cell) for cell, _ in self.cells],
             *[getattr(item, name, _MISSING) for item, name, _ in self.slots],
+            *[vars(cls).get(name, _MISSING) for cls, counts, _ in self.classes for name in counts],
+            *[len(vars(cls)) for cls, _, _ in self.classes],
             *chain.from_iterable([items for items, _ in self.lists]),
         ]
 
@@ -200,7 +201,11 @@ class World:
             else:  # it may have an order of its own
                 tests += [(3, table.keys(), None, tuple(before)), (3, table.values(), None, tuple(before.values()))]
         tests += [(2, cell, "cell_contents", content) for cell, content in self.cells]
-        tests += [(2, item, name, content) for item, name, content in self.slots]
+        tests += [(2 if content is not _MISSING else 5, item, name, content) for item, name, content in self.slots]
+        for cls, counts, names in self.classes:
+            (table,) = [one for one in gc.get_referents(vars(cls)) if type(one) is dict]  # behind the view of it
+            tests.append((6, table, None, len(names)))
+            tests += [(1, table, name, value) for name, value in counts.items()]
         tests += [(3, items, None, before) for items, before in self.lists]
         return [*tests, *[(4, one, None, content) for one, content in self.arrays]]
 
@@ -234,13 +239,33 @@ class World:
         for cell, before in self.cells:
             cell.cell_contents = before
         for item, name, before in self.slots:
-            setattr(item, name, before)
+            if getattr(item, name, _MISSING) is not before:
+                delattr(item, name) if before is _MISSING else setattr(item, name, before)
+        for cls, counts, names in self.classes:
+            for name in [*counts, *{*vars(cls)} - names]:
+                if name not in counts:
+                    delattr(cls, name)
+                elif vars(cls).get(name, _MISSING) is not counts[name]:
+                    setattr(cls, name, counts[name])
         for one, content in self.arrays:
             if one.tobytes() != content:
                 one[...] = numpy.frombuffer(content, one.dtype).reshape(one.shape)
 
 
 _MISSING = object()
+
+
+def _slots(cls) -> list:
+    """Return the names of the slots of a class and of those that it derives from."""
+    names = []
+    for one in cls.__mro__:
+        own = vars(one).get("__slots__", ())
+        for name in [own] if isinstance(own, str) else own:
+            if name[:2] != "__":
+                names.append(name)
+            elif name[-2:] != "__":  # private to its class
+                names.append(f"_{one.__name__.lstrip('_')}{name}")
+    return names
 
 
 def _content(cell):

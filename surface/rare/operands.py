@@ -88,11 +88,11 @@ def device_mismatch(op, one, other) -> RuntimeError:
 def of_two_devices(op, values, raw, i, ttype):
     """Two devices meet: a 0-d CPU tensor may join elementwise ops on another one; everything else is an error."""
     value = values[i]
-    if op.broadcasts and value._type.device.type == "cpu" and value._data.ndim == 0:
+    if op.broadcasts and value._type.backend.name == "cpu" and value._data.ndim == 0:
         raw[i] = ttype.device.put(value._data)
         return ttype
     first = next(j for j, v in enumerate(values) if getattr(v, "_type", None) is not None)
-    if op.broadcasts and ttype.device.type == "cpu" and values[first]._data.ndim == 0:
+    if op.broadcasts and ttype.backend.name == "cpu" and values[first]._data.ndim == 0:
         raw[first] = value._type.device.put(values[first]._data)
         return value._type
     raise device_mismatch(op, ttype.device, value._type.device)
