@@ -9,8 +9,10 @@ import enum
 import plugrad
 from plugrad.jit import names, types
 from plugrad.jit.attributes import Bound
+from plugrad.jit.decorators import declarations_of
 from plugrad.jit.errors import unfinished, unsupported
 from plugrad.jit.objects import ClassRecord
+from plugrad.jit.overloads import chosen
 from plugrad.jit.source import is_plain_function
 from plugrad.jit.types import (
     ANY,
@@ -37,10 +39,12 @@ _SIMPLE = {
 }  # fmt: skip
 _MAGIC = ("len", "str", "int", "float", "bool", "complex")
 _CONTAINERS = ("range", "enumerate", "zip", "reversed", "list", "tuple", "dict", "sorted")
+_LITERALS = (int, float, bool, str, complex, type(None))
 _PLACES = ("range", "reversed", "list", "tuple")
 _OVER = ("max", "min", "sum", "abs", "round", "all", "any", "divmod")
 _SPECIAL = {
-    getattr(builtins, name): name for name in (*_SIMPLE, *_CONTAINERS, *_OVER, "isinstance", "hasattr", "getattr")
+    getattr(builtins, name): name
+    for name in (*_SIMPLE, *_CONTAINERS, *_OVER, "isinstance", "hasattr", "getattr", "pow")
 }
 
 
@@ -123,8 +127,12 @@ class Calls:
         )
 
     def _of_program(self, what, node):
-        key, signature = self.unit.function(what, self.refuse, node)
-        args, kwargs = self.arguments(node, [one.type for one in signature.arguments])
+        if is_plain_function(what) and declarations_of(what):
+            args, kwargs = self.arguments(node)
+            key, signature = self.unit.overload(chosen(what, False, args, kwargs, self.refuse, node), self.refuse, node)
+        else:
+            key, signature = self.unit.function(what, self.refuse, node)
+            args, kwargs = self.arguments(node, [one.type for one in signature.arguments])
         signature.check(args, kwargs, self.refuse, node)
         kind = "python" if key.startswith("!") else "function"
         return Value([kind, key, [one.tree for one in args], _trees(kwargs)], signature.returns)
@@ -136,7 +144,8 @@ class Calls:
             kinds = [
                 self.source.typed(node, lambda one=one: cls.__annotations__.get(one, plugrad.Tensor)) for one in fields
             ]
-            given = dict(zip(fields, args)) | kwargs
+            given = {name: constant_of(one) for name, one in cls._field_defaults.items() if type(one) in _LITERALS}
+            given |= dict(zip(fields, args)) | kwargs
             missing = [one for one in fields if one not in given]
             if missing:
                 raise self.refuse(f"{cls.__name__}() needs a value for {missing[0]!r}", node)
@@ -162,6 +171,7 @@ class Calls:
             return Value(["call", "prim.device", [one.tree for one in args], {}], types.DEVICE)
         if cls is plugrad.Size:
             return self._by_rule("list", node, None)
+        self.arguments(node)  # what is no expression of the language is said first
         raise unfinished(f"instances of the class {cls.__name__} are no values of staged programs: it is "
                          "a library's, or not written in Python", self.source.place(node))  # fmt: skip
 
@@ -375,6 +385,12 @@ class Calls:
             value = self.expression(named, Type("Dict", pair.args))
             more = {name: tree for name, (_, tree) in zip(names, value.tree[1], strict=True)}
         return Value(["call", "prim.dict", [over.tree], more], Type("Dict", pair.args))
+
+    def _rule_pow(self, node, hint):
+        args, kwargs = self.arguments(node)
+        if len(args) != 2 or kwargs:
+            raise self.refuse("Arguments for call are not valid. pow() takes a base and an exponent", node)
+        return self.combined("**", *args, node)
 
     def _over(self, name, node):
         args, kwargs = self.arguments(node)

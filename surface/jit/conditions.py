@@ -9,7 +9,7 @@ import dataclasses
 from plugrad.jit import types
 from plugrad.jit.signs import COMPARE
 from plugrad.jit.types import ANY, BOOL, NONE, NUMBERS, STR, TENSOR, fits
-from plugrad.jit.values import Known, Value
+from plugrad.jit.values import Known, Value, constant_of
 
 __all__ = ["Condition", "Conditions"]
 
@@ -85,8 +85,12 @@ class Conditions:
         return Condition(Value(tree, BOOL), names if both else {}, {} if both else names)
 
     def _comparison(self, node):
-        parts = [self._side(one) for one in (node.left, *node.comparators)]
         signs = [COMPARE[type(one)] for one in node.ops]
+        if len(signs) == 1 and signs[0] in ("in", "not in"):
+            among = self.expression(node.comparators[0])
+            if isinstance(among, Known) and among.kind == "module" and among.what.is_dict:
+                return self._among_modules(signs[0], self.value(node.left), among.what.module, node)
+        parts = [self._side(one) for one in (node.left, *node.comparators)]
         if len(signs) == 1 and signs[0] in ("is", "is not"):
             return self._identity(signs[0], node, *parts)
         values = [self.compared(sign, *pair, node) for sign, pair in zip(signs, zip(parts, parts[1:]))]
@@ -97,6 +101,12 @@ class Conditions:
                 return _known((a == b) == (signs[0] == "=="))
             return Condition(one)
         return Condition(Value(["and", [one.tree for one in values]], BOOL))
+
+    def _among_modules(self, sign, key, module, node):
+        """Return whether a key is one of a dict of modules, which is known if the key is."""
+        if key.constant:
+            return _known((key.constant[0] in module) == (sign == "in"))
+        return Condition(self.compared(sign, key, constant_of(list(module.keys())), node))
 
     def _side(self, node):
         meant = self.expression(node)

@@ -19,6 +19,7 @@ __all__ = [
 _isinstance = isinstance
 Attribute = namedtuple("Attribute", ["value", "type"])
 Attribute.__doc__ = "A value of a module and its type, for classes that are scripted."
+_declared: dict = {}  # {(module, name): declarations} of overloaded functions
 declare("tracing")  # `trace` runs a program in this thread
 
 
@@ -65,11 +66,19 @@ def interface(obj):
 
 
 def _overload(fn):
-    """Return the declaration of a function: which one is meant is seen from its types when it is called."""
+    """Note the declaration of a function: which one a call means is seen from the types of its arguments."""
+    known = _declared.setdefault((fn.__module__, fn.__qualname__), [])
+    known[:] = [one for one in known if one.__code__.co_firstlineno < fn.__code__.co_firstlineno]  # not of a reload
+    known.append(fn)
     return fn
 
 
 _overload_method = _overload
+
+
+def declarations_of(fn) -> list:
+    """Return the declarations of an overloaded function, none for others."""
+    return _declared.get((fn.__module__, fn.__qualname__), [])
 
 
 def is_scripting() -> bool:

@@ -36,7 +36,8 @@ class Signature:
         for one in self.arguments:
             default = "" if one.default is MISSING else f"={one.default!r}"
             parts.append(f"{one.type.schema} {one.name}{default}")
-        return f"{self.name}({', '.join(parts)}) -> ({self.returns.schema})"
+        returns = f"({self.returns.schema})" if self.returns.name == "Tuple" else self.returns.schema
+        return f"{self.name}({', '.join(parts)}) -> {returns}"
 
     def check(self, args, kwargs, refuse, node) -> None:
         """Refuse a call in a program whose arguments do not fit."""

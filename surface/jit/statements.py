@@ -161,6 +161,8 @@ class Compiler(Expressions, Conditions, Calls):
         if not isinstance(target, ast.Attribute):
             return None
         base = self.expression(target.value)
+        if isinstance(base, Known) and base.kind == "module":
+            return base.what.set_property(target.attr, value, self.refuse, node)
         if not isinstance(base, Value) or target.attr not in getattr(base.type.cls, "properties", ()):
             return None
         call = Bound(base).call(target.attr + SETS, [value], {}, self.refuse, node)

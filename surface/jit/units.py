@@ -8,6 +8,8 @@ import typing
 
 from plugrad import nn
 from plugrad.jit import types
+from plugrad.jit.objects import SETS
+from plugrad.jit.overloads import chosen
 from plugrad.jit.program import Program, renamed, tree_of
 from plugrad.jit.signatures import Argument, Signature
 from plugrad.jit.source import MISSING, Source, class_annotations
@@ -122,6 +124,13 @@ class Reference:
 
     def call(self, name, args, kwargs, refuse, node):
         """Return the call of a method."""
+        function = inspect.getattr_static(type(self.module), name, None) if isinstance(self.unit, ModuleUnit) else None
+        source = None
+        if isinstance(function, python_types.FunctionType):
+            source = chosen(function, True, args, kwargs, refuse, node)
+        if source is not None:
+            name = f"{name}__{source.number}"
+            self.unit.accessor(name, source)
         signature = self.unit.method(name, refuse, node)
         if signature is None:
             raise refuse(f"Module '{self.unit.program.name}' has no method '{name}'", node)
@@ -131,6 +140,16 @@ class Reference:
             kind = "python" if name in self.unit.program.python else "function"
             return Value([kind, name, *trees], signature.returns)
         return Value(["method", self.path, name, *trees], signature.returns)
+
+    def set_property(self, name, value, refuse, node):
+        """Return the call that an assignment to a property is; None for what is no property of the program's."""
+        own = inspect.getattr_static(type(self.module), name, None) if isinstance(self.unit, ModuleUnit) else None
+        if not isinstance(own, property) or hasattr(nn.Module, name):
+            return None
+        if own.fset is None:
+            raise refuse(f"the property '{name}' of a {self.unit.program.name} has no setter", node)
+        self.unit.accessor(name + SETS, own.fset)
+        return self.call(name + SETS, [value], {}, refuse, node)
 
     def assigned(self, name, value, refuse, node):
         """Return the target of an assignment to an attribute."""
@@ -172,6 +191,22 @@ class Unit:
         if signature is None:
             raise refuse(f"function '{what.__name__}' is called recursively. Recursive calls are not supported", node)
         return key, signature
+
+    def overload(self, source, refuse, node) -> tuple:
+        """Return (name in the program, Signature) of a function for one of its declarations."""
+        function = source.function
+        known = self.keys.get((function, source.number))
+        if known is None:
+            name = self._free(f"{function.__name__}__{source.number}")
+            self.keys[function, source.number] = name, None
+            self.program.trees[name] = None
+            body, signature = Compiler(self, source).compile()
+            self.keep(name, tree_of(body, signature, False), signature)
+            known = self.keys[function, source.number] = name, signature
+        if known[1] is None:
+            name = function.__name__
+            raise refuse(f"function '{name}' is called recursively. Recursive calls are not supported", node)
+        return known
 
     def _free(self, name):
         taken, key, number = {*self.program.trees, *self.program.python}, name, 0
@@ -294,7 +329,7 @@ class ModuleUnit(Unit):
             return Known("python", value) if callable(value) else None
         value = inspect.getattr_static(type(self.module), name, None)
         if isinstance(value, property):
-            self._property(name, value.fget)
+            self.accessor(name, value.fget)
             return reference.call(name, [], {}, refuse, node)
         if isinstance(value, staticmethod):
             return Known("python", value.__func__)
@@ -304,9 +339,10 @@ class ModuleUnit(Unit):
             return constant_of(value) if type(value) in (int, float, bool, str) else None
         return None
 
-    def _property(self, name, getter):
+    def accessor(self, name, function) -> None:
+        """Compile a function that is no attribute of this name at first sight: a property's, or an overload."""
         if name not in self.signatures:
-            self._compile(name, getter)
+            self._compile(name, function)
 
     def method(self, name, refuse=None, node=None) -> Signature | None:
         """Return the signature of a method, which is compiled at first sight; None if there is none of that name."""

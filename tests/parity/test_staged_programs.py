@@ -47,7 +47,8 @@ DIFFERENT = {
     "Enc": "PyTorch's trace fails its own check",
 }
 BY_VALUE = (
-    "State Cfg <lambda> Lst Meth Cond Ret NT DynIdx BadAttr BadAttr2 BadCond SetNew SetConst".split()
+    "State Cfg <lambda> Lst Meth Cond Ret NT DynIdx BadAttr BadAttr2 BadCond SetNew SetConst Accessed ReadOnly "
+    "SharedList Overloaded".split()
 )  # not traced here
 
 

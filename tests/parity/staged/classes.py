@@ -3,11 +3,11 @@
 `torch` is PyTorch or plugrad: the file is imported under both, see test_staged_programs.
 """
 
-# ruff: noqa: F841, UP006, UP035, UP045
+# ruff: noqa: F811, F841, UP006, UP035, UP045
 
 import dataclasses
 from enum import Enum, IntEnum
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -478,8 +478,57 @@ def cast_in_part(x):
     return y, z, w
 
 
+class Named(NamedTuple):
+    a: torch.Tensor
+    b: int = 3
+    c: Optional[int] = None
+
+
+def named_by_default(x):
+    p = Named(a=x)
+    return p.b, p.c is None, Named(x, 4, c=5).b
+
+
+def named_without_a_value(x):
+    return Named(b=3)
+
+
+@torch.jit._overload
+def doubled(x: int, n: int) -> int: ...
+
+
+@torch.jit._overload
+def doubled(x: str, n: int) -> str: ...
+
+
+def doubled(x, n=2):
+    return x + x
+
+
+def overloaded(x: int, s: str):
+    return doubled(x, 1) + doubled(x + 1, 2), doubled(s, 1)
+
+
+def no_such_overload(x: float):
+    return doubled(x, 1)
+
+
+def powers(a: int, b: float):
+    return pow(a, 2), pow(b, a), a**2
+
+
+def lambda_in_a_call(x):
+    return list(map(lambda y: y, [1]))
+
+
 x22 = torch.ones(2, 2)
 CASES = [
+    (named_by_default, (x22,)),
+    (named_without_a_value, (x22,)),
+    (overloaded, (3, "a")),
+    (no_such_overload, (1.5,)),
+    (powers, (3, 1.5)),
+    (lambda_in_a_call, (x22,)),
     (objects_and_operators, (3,)),
     (object_from_outside, (Pair(3, x22),)),
     (object_from_outside, (3,)),

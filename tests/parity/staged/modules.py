@@ -3,7 +3,7 @@
 `torch` is PyTorch or plugrad: the file is imported under both, see staged_twice.
 """
 
-# ruff: noqa: B007, F821, UP006, UP035, UP045
+# ruff: noqa: B007, F811, F821, UP006, UP035, UP045
 
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -411,6 +411,79 @@ class Containers(nn.Module):
         return self.stat(x, 2) * self.lut["q"] + a, b, len(self.names), self.table
 
 
+class Accessed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self._times = 3
+
+    @property
+    def times(self) -> int:
+        return self._times
+
+    @times.setter
+    def times(self, value: int):
+        self._times = value * 2
+
+    def forward(self, x):
+        self.times = self.times + 1
+        self.times += 1
+        return x * self.times, self._times
+
+
+class ReadOnly(nn.Module):
+    @property
+    def times(self) -> int:
+        return 3
+
+    def forward(self, x):
+        self.times = 4
+        return x
+
+
+class Among(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleDict({"a": nn.ReLU(), "b": nn.Tanh()})
+
+    def forward(self, x):
+        if "a" in self.parts:
+            x = self.parts["a"](x) + 1
+        if "c" not in self.parts:
+            x = x * 2
+        return x
+
+
+class Appends(nn.Module):
+    def forward(self, items: List[int]):
+        items.append(1)
+        return len(items)
+
+
+class SharedList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Appends()
+
+    def forward(self, x):
+        items = [5]
+        n = self.part(items) + self.part(items)
+        return items, n
+
+
+class Overloaded(nn.Module):
+    @torch.jit._overload_method
+    def twice(self, x: int) -> int: ...
+
+    @torch.jit._overload_method
+    def twice(self, x: str) -> str: ...
+
+    def twice(self, x):
+        return x + x
+
+    def forward(self, x):
+        return self.twice(3), self.twice("ab"), x
+
+
 x23 = torch.arange(6.0).view(2, 3) / 6
 x33 = torch.arange(9.0).view(3, 3) / 9
 MODULES = [
@@ -445,4 +518,9 @@ MODULES = [
     (ClsAttr, (torch.ones(2),)),
     (BadCond, (x23,)),
     (Cond, (x23,)),
+    (Accessed, (x23,)),
+    (ReadOnly, (x23,)),
+    (Among, (x23,)),
+    (SharedList, (x23,)),
+    (Overloaded, (x23,)),
 ]
