@@ -141,7 +141,11 @@ class Native(Line):
         whole = buffer.itself
         name = self.array(whole, True)
         shape, dtype, owner = self.word(whole.shape), self.word(whole.dtype), self.shares.get(buffer)
-        if owner is None:
+        if owner is None and not varies(whole.shape):
+            self.objects.setdefault("fresh", kernels.module().fresh)
+            model = np.broadcast_to(np.empty((), whole.dtype), whole.shape)  # of these sizes, without memory
+            self.lines.append(f"{name} = fresh({self.word(model)})")
+        elif owner is None:
             self.objects.setdefault("empty", np.empty)
             self.lines.append(f"{name} = empty({shape}, {dtype})")
         else:

@@ -71,7 +71,7 @@ class Guard:
         ]
         self.edges = [s.leads for s in held]
         self.dtype, self.grad_mode = get_default_dtype(), captured.grad_mode
-        self.touches_grads = captured.touches_grads
+        self.touches_grads = captured.touches_grads or captured.world.asks_for_gradients
         self.had_grads = [s.grad is not None for s in (*given, *held)]
         self.written = [s for s in (*given, *held) if s.written]
         leaves = [*enumerate(args), *kwargs.items()]

@@ -28,6 +28,9 @@ VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 CHANGING = (list, set, deque, bytearray, array.array, *VIEWS)
 LIMIT = 20_000  # objects that are followed
 _OURS = ("plugrad", "numpy", "scipy")
+_NO_GRADIENT = frozenset(  # names that are about gradients, and look at none
+    "plugrad no_grad enable_grad set_grad_enabled is_grad_enabled requires_grad requires_grad_ autograd".split()
+)
 
 
 class World:
@@ -44,6 +47,7 @@ class World:
         self.slots: list = []  # (object, name of a slot, content or _MISSING)
         self.classes: list = []  # (class, what it has that counts, all of its names)
         self.arrays: list = []  # (array of NumPy, its bytes)
+        self.asks_for_gradients = False  # whether a function may look at those that tensors have
         self.seen: dict = {}
         stack = list(roots)
         while stack:
@@ -65,6 +69,7 @@ class World:
             return self._table(item.__dict__)
         if isinstance(item, Optimizer):
             self.optimizers.append(item)
+            self.asks_for_gradients = True
             self.options += [(group, dict(group)) for group in item.param_groups]
             for items in (item.param_groups, *[group["params"] for group in item.param_groups]):
                 self.lists.append((items, tuple(items)))
@@ -129,6 +134,8 @@ class World:
         for one in code:
             names.update(one.co_names)
             code += [const for const in one.co_consts if isinstance(const, types.CodeType)]
+            told = {*one.co_names} - _NO_GRADIENT
+            self.asks_for_gradients |= "grad" in one.co_consts or any("grad" in name for name in told)
         if "param_groups" in names:
             raise CaptureError(f"{function.__name__} asks for options of an optimizer, which may change")
         table = function.__globals__
@@ -225,7 +232,8 @@ class World:
                     if table.get(name) is not value:
                         table[name] = value
         for items, before in self.lists:
-            if tuple(items) == before or isinstance(items, VIEWS):
+            now = tuple(items)
+            if len(now) == len(before) and all(map(is_, now, before)) or isinstance(items, VIEWS):
                 continue
             if isinstance(items, (list, bytearray)):
                 items[:] = before

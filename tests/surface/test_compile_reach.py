@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 
 import pytest
 
@@ -137,6 +138,62 @@ def test_autocast_in_a_program_casts(dtype):
             assert other.dtype is one.dtype and torch.allclose(one.float(), other.float(), atol=1e-6)
     for one, other in zip(*[model.parameters() for model in models]):
         assert torch.allclose(one, other, atol=1e-6)
+
+
+def _read(x, w, other):
+    return (w * x).sum() + (0.0 if w.grad is None else w.grad.sum())
+
+
+def _by_name(x, w, other):
+    return (w * x).sum() * (1 if getattr(w, "grad") is None else 2)  # noqa: B009
+
+
+def _clipped(x, w, other):
+    nn.utils.clip_grad_norm_([w], 0.5)
+    return x * 1
+
+
+def _emptied(x, w, other):
+    other.zero_grad()
+    return x * 1
+
+
+def _stepped(x, w, other):
+    other.step()
+    return x * 1
+
+
+@pytest.mark.parametrize("function", [_read, _by_name, _clipped, _emptied, _stepped])
+def test_programs_that_look_at_gradients_see_those_that_came_later(function):
+    x, results = torch.arange(1.0, 4.0), []
+    for wrap in (lambda one: one, compiled):
+        w = nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([w], lr=0.1)
+        call, seen = wrap(lambda x, w=w, optimizer=optimizer: function(x, w, optimizer)), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for number in range(5):
+                seen.append(call(x).tolist())
+                seen += [w.tolist(), None if w.grad is None else [round(one, 5) for one in w.grad.tolist()]]
+                if number in (1, 3):
+                    (w * x).sum().backward()
+        results.append(seen)
+    assert results[0] == results[1]
+
+
+def test_a_capture_that_fails_leaves_lists_of_tensors_as_they_were():
+    kept = [torch.zeros(2), torch.ones(2)]
+
+    def function(x):
+        kept[0] = kept[0] + x
+        kept.append(kept[0] * 2)
+        return kept[0] * 1
+
+    made = compiled(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(1, 4):
+            assert made(torch.ones(2)).tolist() == [number] * 2 == kept[0].tolist() and len(kept) == 2 + number
 
 
 LOSSES = {
