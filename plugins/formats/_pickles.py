@@ -10,9 +10,16 @@ from __future__ import annotations
 
 import struct
 
-from plugrad.formats import damaged
+from plugrad.formats import CheckpointError, damaged
 
 _KEY_PARTS = 10_000  # a key of nested tuples that share parts could take for ever to hash
+
+
+class UndecodedText(CheckpointError, UnicodeDecodeError):
+    """A string of Python 2's is not in the encoding that it was read with; a UnicodeDecodeError, as PyTorch's is."""
+
+    def __str__(self):
+        return f"{UnicodeDecodeError.__str__(self)}: a string of Python 2's; load with encoding='latin1' or 'bytes'"
 
 
 class Name:
@@ -107,6 +114,8 @@ class Interpreter:
                     if step is None:
                         raise self.wrong(f"the opcode {code!r} is not understood")
                     step(self)
+            except UndecodedText:
+                raise
             except (KeyError, IndexError, UnicodeError, OverflowError, TypeError, ValueError) as error:
                 raise self.wrong(f"opcode {code!r}: {error!r}"[:200]) from None
 
@@ -119,7 +128,10 @@ class Interpreter:
 
     def old_text(self, count: int):
         """Return the next bytes as the string that they were in Python 2."""
-        return self.take(count) if self.encoding == "bytes" else str(self.take(count), self.encoding)
+        try:
+            return self.take(count) if self.encoding == "bytes" else str(self.take(count), self.encoding)
+        except UnicodeDecodeError as error:
+            raise UndecodedText(*error.args) from None
 
     def raw_line(self) -> bytes:
         """Return the bytes up to the next end of a line."""

@@ -147,7 +147,7 @@ class _Stream:
 def _run(data, world, options):
     if options.trusted:
         return _unpickled(data, world, options)
-    encoding = options.pickle_arguments.get("encoding", "latin1")
+    encoding = options.pickle_arguments.get("encoding", "utf-8")
     obj = _guarded(Interpreter(data, world, world.where, encoding=encoding))
     for value in _parts(obj):
         if isinstance(value, Name):
@@ -216,7 +216,7 @@ def _unpickled(data, world, options):
             return world.persistent(identity)
 
     try:
-        return Unpickler(io.BytesIO(data), **options.pickle_arguments).load()
+        return Unpickler(io.BytesIO(data), **{"encoding": "utf-8", **options.pickle_arguments}).load()
     except CheckpointError:
         raise
     except (AttributeError, ImportError) as error:

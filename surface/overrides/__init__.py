@@ -16,7 +16,9 @@ from plugrad.graph.modes import Exit, Region, mode, region
 from plugrad.tensor.overriding import watch_classes
 
 __all__ = [
-    "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "handle_torch_function",
+    "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "WithoutDispatchModes",
+    "_get_current_function_mode", "_get_current_function_mode_stack", "dispatch_mode_stack", "handle_torch_function",
+    "in_dispatch_mode",
     "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "watch_classes",
     "wrap_torch_function",
 ]  # fmt: skip
@@ -116,6 +118,60 @@ class TorchDispatchMode(_StackMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__(func, types, args, kwargs)")
+
+
+def _get_current_function_mode():
+    """Return the function mode that is asked next, None if there is none."""
+    return (mode.function_modes or (None,))[-1]
+
+
+def _get_current_function_mode_stack() -> list:
+    """Return the function modes of this thread, the one that was entered last at the end."""
+    return [*mode.function_modes]
+
+
+def dispatch_mode_stack() -> list:
+    """Return the dispatch modes of this thread, the one that was entered last at the end.
+
+    >>> import plugrad as torch
+    >>> torch.overrides.dispatch_mode_stack()
+    []
+    """
+    return [*mode.dispatch_modes]
+
+
+def in_dispatch_mode() -> bool:
+    """Whether a dispatch mode was entered in this thread, be it off for the length of its own call.
+
+    >>> import plugrad as torch
+    >>> torch.overrides.in_dispatch_mode()
+    False
+    """
+    return any([state.modes.get("dispatch_modes") for state in mode.thread.states()])
+
+
+class WithoutDispatchModes(Region):
+    """A context in which some dispatch modes of the thread, those entered last, are off: all of them by default.
+
+    `with` gives the list of those modes, the one that was entered last first.
+
+    >>> import plugrad as torch
+    >>> with torch.overrides.WithoutDispatchModes() as modes:
+    ...     modes
+    []
+    """
+
+    def __init__(self, count=None):
+        self.count = count
+
+    def changes(self):
+        stack = mode.dispatch_modes
+        return {"dispatch_modes": () if self.count is None else stack[: len(stack) - self.count]}
+
+    def __enter__(self):
+        stack = dispatch_mode_stack()
+        super().__enter__()
+        return stack[::-1][: self.count]
 
 
 class DisableTorchFunctionSubclass(Region):

@@ -134,7 +134,8 @@ def load(
             checksums are not looked at, since that would read all of it, unless `verify`.
         verify: whether to compare the file's checksums; None does where it is read, and not where it is mapped.
         format: name of the format, for those that do not recognise their files.
-        pickle_load_args: further arguments of the unpickler, such as encoding="latin1".
+        pickle_load_args: encoding, of strings that Python 2 saved ("utf-8"; "bytes" leaves them as they are), and for
+            files that you trust further arguments of the unpickler.
 
     Raises CheckpointError, which is both a pickle.UnpicklingError and a RuntimeError, for files that hold pickled
     objects when `weights_only`, are not a checkpoint, are damaged, or hold tensors of a device that is not there.
@@ -146,6 +147,9 @@ def load(
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave it out")
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a string filename in order to use mmap argument")
+    further = {*pickle_load_args} - {"encoding"}
+    if further and not trusted:
+        raise TypeError(f"load() got an unexpected keyword argument {min(further)!r}: only weights_only=False takes it")
     (pickle_module or pickle).Unpickler(io.BytesIO(), **pickle_load_args)  # refuses arguments that it doesn't have
     options = formats.Options(map_location, bool(mmap), verify, trusted, pickle_module, pickle_load_args)
     with formats.opened(f) as source:

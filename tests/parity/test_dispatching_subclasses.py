@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 
 import pytest
 
@@ -110,6 +111,108 @@ def test_what_wrappers_refuse(action):
         return error.type
 
     assert refused(plugrad) is refused(torch)
+
+
+MODES = {
+    "entered": lambda T, P, M: _entered(T, P, M()),
+    "none": lambda T, P, M: (P._get_current_dispatch_mode(), P._get_current_dispatch_mode_stack(), T_in(P)),
+    "twice": lambda T, P, M: _twice(P, M(), M()),
+    "inside of itself": lambda T, P, M: _inside_of_itself(T, P, M),
+    "all off": lambda T, P, M: _off(P, M(), M()),
+    "one off": lambda T, P, M: _one_off(P, M(), M()),
+    "one off of none": lambda T, P, M: P._pop_mode_temporarily().__enter__(),
+    "functions": lambda T, P, M: _of_functions(T),
+}
+
+
+def T_in(P):
+    return P.is_in_torch_dispatch_mode()
+
+
+def _entered(T, P, m):
+    with m as entered:
+        return entered is m, P._get_current_dispatch_mode() is m, P._get_current_dispatch_mode_stack() == [m], T_in(P)
+
+
+def _twice(P, m, n):
+    with m, n, m:
+        return [one is m for one in P._get_current_dispatch_mode_stack()]
+
+
+def _inside_of_itself(T, P, M):
+    seen = []
+
+    class Looking(M):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((P._get_current_dispatch_mode(), T_in(P)))
+            return func(*args, **(kwargs or {}))
+
+    with Looking():
+        T.ones(2)
+    return seen
+
+
+def _off(P, m, n):
+    with m, n:
+        with P._disable_current_modes() as modes:
+            inside = P._get_current_dispatch_mode_stack()
+        return inside, [one is m for one in modes][:1], P._get_current_dispatch_mode() is n
+
+
+def _one_off(P, m, n):
+    with m, n:
+        with P._pop_mode_temporarily() as popped:
+            return popped is n, P._get_current_dispatch_mode() is m
+
+
+def _of_functions(T):
+    class Mode(T.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    m = Mode()
+    with m as entered:
+        stack = T.overrides._get_current_function_mode_stack()
+        return entered is m, stack == [m], T.overrides._get_current_function_mode() is m
+
+
+@pytest.mark.parametrize("case", MODES)
+def test_modes_that_are_on_are_the_objects_that_were_entered(case):
+    def outcome(T):
+        P = importlib.import_module(f"{T.__name__}.utils._python_dispatch")
+
+        class Mode(P.TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                return func(*args, **(kwargs or {}))
+
+        try:
+            return MODES[case](T, P, Mode)
+        except (AssertionError, RuntimeError, IndexError) as error:
+            return isinstance(error, Exception)
+
+    assert outcome(plugrad) == outcome(torch)
+
+
+def test_the_tensors_in_a_wrapper_are_exchanged():
+    def outcome(T):
+        P = importlib.import_module(f"{T.__name__}.utils._python_dispatch")
+
+        class Held(wrapper_class(T)):
+            __slots__ = []
+
+            def __tensor_flatten__(self):
+                return ["elem"], None
+
+            @staticmethod
+            def __tensor_unflatten__(held, context, size, stride):
+                return Held(held["elem"])
+
+        doubled = P.transform_subclass(Held(T.ones(2)), lambda name, held: held * 2)
+        with pytest.raises(AssertionError):
+            P.transform_subclass(Held(T.ones(2)), lambda name, held: held[:1])
+        return type(doubled).__name__, doubled.elem.tolist(), P.is_traceable_wrapper_subclass(doubled)
+
+    assert outcome(plugrad) == outcome(torch)
 
 
 def test_a_class_gets_the_public_function_and_plain_arguments_without_history():

@@ -334,3 +334,18 @@ def test_strings_of_python_2_are_decoded_as_asked(encoding, trusted):
     )
     assert same(ours, theirs)
     assert ours[0] == {"utf-8": "\u017cabcde", "bytes": b"\xc5\xbcabcde", "latin1": "\xc5\xbcabcde"}[encoding]
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("options", [{}, {"encoding": "ascii"}, {"encoding": "utf-8"}, {"errors": "ignore"}, {"no": 1}])
+@pytest.mark.parametrize("text", [b"\xc5\xbcabcde", b"\xe9\xffabcde"])
+def test_strings_of_python_2_are_in_utf_8_unless_said_otherwise(text, options, trusted):
+    old = saved(torch, ["abcdefg", {"n": 3}], **STREAM).getvalue().replace(b"X\x07\x00\x00\x00abcdefg", b"U\x07" + text)
+
+    def outcome(library):
+        try:
+            return library.load(io.BytesIO(old), weights_only=not trusted, **options)
+        except (UnicodeDecodeError, TypeError) as error:
+            return UnicodeDecodeError if isinstance(error, UnicodeDecodeError) else type(error)
+
+    assert outcome(plugrad) == outcome(torch)
