@@ -6,9 +6,14 @@ import copy
 import itertools
 
 from plugrad.utils.data._utils.collate import default_collate
+from plugrad.utils.data.datapipes.branching import Demultiplexer, Forker
 from plugrad.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
+from plugrad.utils.data.datapipes.grouping import Grouper, Multiplexer, Sampler, Shuffler, UnBatcher
 
-__all__ = ["Batcher", "Collator", "Concater", "Filter", "IterDataPipe", "IterableWrapper", "Mapper", "Zipper"]
+__all__ = [
+    "Batcher", "Collator", "Concater", "Demultiplexer", "Filter", "Forker", "Grouper", "IterDataPipe",
+    "IterableWrapper", "Mapper", "Multiplexer", "Sampler", "Shuffler", "UnBatcher", "Zipper",
+]  # fmt: skip
 
 
 class IterableWrapper(IterDataPipe):
