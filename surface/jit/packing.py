@@ -17,7 +17,7 @@ from plugrad.jit.units import own_state
 
 __all__ = ["FORMAT", "packed", "plain", "with_objects"]
 
-FORMAT = 2  # 1 has no classes of a program's own
+FORMAT = 2  # 1 has no classes of a program's own, and no Union
 _LITERALS = (int, float, bool, str, complex, type(None), Tensor, plugrad.dtype, plugrad.device, plugrad.layout)
 
 
@@ -28,8 +28,8 @@ def packed(m, extra=None) -> dict:
     writer = _Writer()
     root = writer.record(m)
     return {
-        "staged": FORMAT if writer.classes else 1, "root": root, "records": writer.records, "needs": writer.needs,
-        **({"classes": writer.classes} if writer.classes else {}),
+        "staged": FORMAT if writer.newer else 1, "root": root, "records": writer.records, "needs": writer.needs,
+        **({"classes": writer.classes} if writer.newer else {}),
         "extra": {str(name): value for name, value in (extra or {}).items()},
     }  # fmt: skip
 
@@ -40,6 +40,7 @@ class _Writer:
         self.numbers: dict = {}
         self.needs: dict = {}
         self.classes: dict = {}
+        self.newer = False  # whether it has what the first format has not
 
     def record(self, m) -> int:
         """Return the number of the record of a module or function."""
@@ -58,6 +59,8 @@ class _Writer:
             )
         self._note_needs(program)
         self._note_classes(program)
+        texts = [one[1] for tree in program.trees.values() for one in tree["arguments"]]
+        self.newer |= any("Union[" in one for one in texts) or bool(program.classes)
         entry = {"name": program.name, "functions": program.trees, "methods": list(program.signatures)}
         if isinstance(m, nn.Module):
             entry |= self._module(m, program)

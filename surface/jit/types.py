@@ -35,14 +35,18 @@ class Type:
     """A type: its name and, for containers, those of what is in it.
 
     `fields` are the names of a named tuple's items; `cls` is the record of a class of a program's own (see `classes`).
+    A Union is Any to a program, which asks for the type by isinstance(); `among` are those that calls may give.
     """
 
     name: str
     args: tuple = ()
     fields: tuple = ()
     cls: object = None
+    among: tuple = dataclasses.field(default=(), compare=False)
 
     def __str__(self):
+        if self.among:
+            return f"Union[{', '.join(map(str, self.among))}]"
         if self.name == "None":
             return "NoneType"
         if self.name == "Tuple" and not self.args:
@@ -118,8 +122,10 @@ def named(text: str, classes=(), depth: int = 0) -> Type:
             parts.append(rest[start:at].strip())
             start = at + 1
     parts.append(rest[start:-1].strip())
-    if head != "Tuple" and _CONTAINERS.get(head) != len(parts):
+    if head not in ("Tuple", "Union") and _CONTAINERS.get(head) != len(parts):
         raise ValueError(f"{text[:60]!r} is not a type")
+    if head == "Union":
+        return dataclasses.replace(ANY, among=tuple(named(one, classes, depth + 1) for one in parts))
     return Type(head, tuple(named(one, classes, depth + 1) for one in parts))
 
 
@@ -136,7 +142,7 @@ def of_annotation(kind) -> Type:
         others = [of_annotation(one) for one in args if one not in (None, type(None))]
         if len(others) == 1 and len(args) == 2:
             return optional(others[0])
-        return ANY
+        return dataclasses.replace(ANY, among=(*others, *[NONE] * (len(others) < len(args))))
     if origin is list and len(args) == 1:
         return list_of(of_annotation(args[0]))
     if origin is dict and len(args) == 2:
@@ -249,6 +255,8 @@ def accepted(value, wanted: Type):
             return value
     elif wanted.cls is not None:
         return wanted.cls.taken(value)
+    elif wanted.among:
+        return _one_of(value, wanted.among)
     elif name == "Any":
         kind = of_value(value)
         return value if kind is None or kind == ANY or not classes_in(kind) else accepted(value, kind)
@@ -261,13 +269,24 @@ def accepted(value, wanted: Type):
     elif name == "Dict" and isinstance(value, dict):
         key, item = wanted.args
         return {accepted(k, key): accepted(v, item) for k, v in value.items()}
-    elif name == "Tuple" and isinstance(value, tuple) and len(value) == len(wanted.args):
+    elif name == "Tuple" and isinstance(value, (tuple, list)) and len(value) == len(wanted.args):
         items = [accepted(item, one) for item, one in zip(value, wanted.args)]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     elif name == "Device" and isinstance(value, (str, Device)):
         return Device(value)
-    elif _OF_PYTHON.get(type(value)) == wanted or name not in SIMPLE:
+    elif _OF_PYTHON.get(type(value)) == wanted or name == "Future":
         return value
+    raise Mismatch
+
+
+def _one_of(value, kinds):
+    """Return a value as the first type takes it that is its own, or else takes it at all."""
+    own = of_value(value)
+    for kind in [*[one for one in kinds if one == own], *kinds]:
+        try:
+            return accepted(value, kind)
+        except Mismatch:
+            continue
     raise Mismatch
 
 

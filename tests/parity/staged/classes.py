@@ -7,7 +7,7 @@
 
 import dataclasses
 from enum import Enum, IntEnum
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 
@@ -517,6 +517,19 @@ def powers(a: int, b: float):
     return pow(a, 2), pow(b, a), a**2
 
 
+def one_of_two(x: Union[int, str], y: Union[float, List[int], None] = None):
+    n = 0
+    if isinstance(y, float):
+        n = 1
+    if isinstance(x, int):
+        return x + 1 + n
+    return len(x) + n
+
+
+def takes_containers(x: List[int], y: Dict[str, int], z: Tuple[int, str]):
+    return len(x) + len(y) + z[0]
+
+
 def lambda_in_a_call(x):
     return list(map(lambda y: y, [1]))
 
@@ -528,6 +541,19 @@ CASES = [
     (overloaded, (3, "a")),
     (no_such_overload, (1.5,)),
     (powers, (3, 1.5)),
+    (takes_containers, ([1], {"a": 1}, (1, "a"))),
+    (takes_containers, ("ab", {"a": 1}, (1, "a"))),
+    (takes_containers, (5, {"a": 1}, (1, "a"))),
+    (takes_containers, ([1], [1], (1, "a"))),
+    (takes_containers, ([1], {"a": 1}, [1, "a"])),
+    (takes_containers, ([1], {"a": 1}, (1,))),
+    (one_of_two, (3,)),
+    (one_of_two, ("abc", 1.5)),
+    (one_of_two, ("abc", [1])),
+    (one_of_two, (1.5,)),
+    (one_of_two, ([1],)),
+    (one_of_two, (1, "a")),
+    (one_of_two, (None,)),
     (lambda_in_a_call, (x22,)),
     (objects_and_operators, (3,)),
     (object_from_outside, (Pair(3, x22),)),
