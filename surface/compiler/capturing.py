@@ -44,6 +44,7 @@ from plugrad.tensor.views import View
 
 _here = threading.local()
 _backends: list = []  # the one of captures, once there was a capture
+_at_work: list = []  # the recorder of the capture that goes on
 capturing = threading.RLock()  # one at a time
 
 
@@ -71,6 +72,8 @@ def current() -> Recorder:
     """Return the recorder of the capture in this thread."""
     recorder = getattr(_here, "recorder", None)
     if recorder is None:
+        for one in _at_work:  # whose program has begun a thread: what that does is not noted
+            raise one.refusal("another thread uses a tensor of the program")
         raise CaptureError("an array of a capture is used after it")
     return recorder
 
@@ -284,6 +287,7 @@ class Captured:
         before = random.getstate(), numpy.random.get_state()
         modes = is_grad_enabled(), get_default_dtype(), rng(numpy)
         _here.recorder = recorder
+        _at_work.append(recorder)
         try:
             for source in self.sources:
                 source.swap(recorder, place)
@@ -301,6 +305,7 @@ class Captured:
             raise recorder.failure or error from None
         finally:
             _here.recorder = None
+            _at_work.remove(recorder)
             for source in self.sources:
                 source.put_back()
             for generator, state in states:

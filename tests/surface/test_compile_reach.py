@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import threading
 import warnings
 
 import pytest
@@ -194,6 +195,30 @@ def test_a_capture_that_fails_leaves_lists_of_tensors_as_they_were():
         warnings.simplefilter("ignore")
         for number in range(1, 4):
             assert made(torch.ones(2)).tolist() == [number] * 2 == kept[0].tolist() and len(kept) == 2 + number
+
+
+def test_programs_that_begin_threads_are_not_captured():
+    def function(x):
+        results = [None] * 2
+
+        def half(number):
+            results[number] = x[number] * 2
+
+        threads = [threading.Thread(target=half, args=(number,)) for number in range(2)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        return results
+
+    made, kept = compiled(function), threading.excepthook
+    threading.excepthook = lambda error: None  # those of the capture
+    try:
+        with pytest.warns(UserWarning, match="another thread"):
+            ones = made(torch.arange(4.0).view(2, 2))
+    finally:
+        threading.excepthook = kept
+    assert [one.tolist() for one in ones] == [[0.0, 2.0], [4.0, 6.0]]
 
 
 LOSSES = {
