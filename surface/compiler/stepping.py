@@ -35,6 +35,21 @@ class _OptimizerStep:
         self.step()
 
 
+class _State(dict):
+    """What a program finds in the place of an optimizer's state, which a step that is only noted does not change."""
+
+    def __init__(self, recorder):
+        super().__init__()
+        self.recorder = recorder
+
+    def refuse(self, *args, **kwargs):
+        raise self.recorder.refusal("the program looks at the state of an optimizer")
+
+    __getitem__ = __setitem__ = __delitem__ = __contains__ = __iter__ = __len__ = __eq__ = refuse
+    get = keys = values = items = pop = setdefault = update = clear = copy = __bool__ = __reduce_ex__ = refuse
+    __hash__ = None
+
+
 class Steps:
     """In its block `optimizer.step()` is noted as a step of the program, and not carried out."""
 
@@ -44,6 +59,9 @@ class Steps:
 
     def __enter__(self):
         self.before = [(o, o.__dict__.get("step")) for o in self.optimizers]
+        self.states = [(o, o.__dict__["state"]) for o in self.optimizers if "state" in o.__dict__]
+        for optimizer, _ in self.states:
+            optimizer.__dict__["state"] = _State(self.recorder)
         for optimizer, own in self.before:
             stand_in = functools.partial(self.note, optimizer, own)
             optimizer.__dict__["step"] = stand_in
@@ -53,6 +71,8 @@ class Steps:
 
     def __exit__(self, *exception):
         self.handle.remove()
+        for optimizer, state in self.states:
+            optimizer.__dict__["state"] = state
         for optimizer, own in self.before:
             if optimizer.__dict__.get("_scheduled_step") is optimizer.__dict__["step"]:
                 optimizer.__dict__["_scheduled_step"] = own

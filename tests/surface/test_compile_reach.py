@@ -197,6 +197,39 @@ def test_a_capture_that_fails_leaves_lists_of_tensors_as_they_were():
             assert made(torch.ones(2)).tolist() == [number] * 2 == kept[0].tolist() and len(kept) == 2 + number
 
 
+LOOKS = {
+    "its length": lambda optimizer, w: len(optimizer.state),
+    "a number in it": lambda optimizer, w: float(optimizer.state[w].get("step", 0)) if w in optimizer.state else -1.0,
+    "whether there is any": lambda optimizer, w: 1.0 if optimizer.state else 0.0,
+    "all of it": lambda optimizer, w: len(optimizer.state_dict()["state"]),
+}
+
+
+@pytest.mark.parametrize("steps", [True, False])
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_programs_that_look_at_an_optimizers_state_are_not_captured(look, steps):
+    x, results = torch.arange(1.0, 4.0), []
+    for wrap in (lambda one: one, compiled):
+        w = nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.Adam([w], lr=0.1)
+
+        def function(x, w=w, optimizer=optimizer):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            if steps:
+                optimizer.step()
+            return look(optimizer, w)
+
+        call, seen = wrap(function), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(3):
+                seen += [call(x), w.tolist()]
+                optimizer.step()
+        results.append(seen)
+    assert results[0] == results[1]
+
+
 def test_programs_that_begin_threads_are_not_captured():
     def function(x):
         results = [None] * 2
