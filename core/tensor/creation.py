@@ -67,9 +67,9 @@ def _infer(data, dtype=None):
 
 def _is_plain(data, depth=0) -> bool:
     """Whether nested sequences hold Python's numbers alone, which NumPy takes as PyTorch does."""
-    kinds = set(map(type, data))
+    kinds = set(map(type, data[:1] if data.__class__ is range else data))
     if kinds <= _NUMBERS:
-        return True
+        return len(data) <= 1 << 32  # elements: more are too many for any memory
     return kinds <= _ROWS and depth < 128 and all(_is_plain(row, depth + 1) for row in data)
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy
 
-from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, scipy_of, unary
+from plugrad.extend import Op, binary, collect, composite, elementwise, get_default_dtype, hookimpl, scipy_of, unary
 
 # ---------------------------------------------------------------- logarithm of gamma
 
@@ -59,10 +59,9 @@ def mvlgamma(F, input, p):
         raise RuntimeError("p has to be greater than or equal to 1")
     if p >= 1 << 31:
         raise RuntimeError(f"mvlgamma(): not enough memory for {p} terms of the sum")
-    total = p * (p - 1) / 4 * math.log(math.pi)
-    for j in range(p):
-        total = F.lgamma(F.add(input, -j / 2)) + total
-    return total
+    dtype = input.dtype if input.dtype.is_floating_point else get_default_dtype()
+    halves = F.arange(p, dtype=dtype, device=input.device) / -2
+    return F.sum(F.lgamma(F.unsqueeze(input, -1) + halves), -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 @mvlgamma.samples

@@ -12,6 +12,7 @@ from plugrad.backends import warn_once
 
 OVERFLOW = "Overflow when unpacking long long: an integer does not fit in int64"
 _ROWS = (list, tuple, range, numpy.ndarray)
+_MOST = 1 << 32  # elements of a sequence, each of which is an object of Python's
 
 
 def array_of(data, dtype=None):
@@ -147,10 +148,15 @@ def _is_sequence(item) -> bool:
 
 
 def _parts(item):
-    if isinstance(item, (list, tuple, range)):
+    if isinstance(item, (list, tuple)):
         return item
     try:
+        if len(item) > _MOST:
+            raise MemoryError
         return [item[i] for i in range(len(item))]
+    except (MemoryError, OverflowError):  # or a length that is no length
+        told = "its length is that of more elements than memory holds"
+        raise RuntimeError(f"not enough memory for the data: of the '{type(item).__name__}', {told}") from None
     except Exception as error:
         raise ValueError(f"could not determine the shape of object type '{type(item).__name__}'") from error
 

@@ -215,3 +215,47 @@ def test_make_tensor_of_an_empty_interval_warns():
         assert t.tolist() == [2, 2, 2]
         with pytest.raises(ValueError, match="must be less than"):
             module.testing.make_tensor(3, dtype=module.int64, device="cpu", low=2, high=2)
+
+
+class Endless:
+    """A sequence that says it has more elements than any memory."""
+
+    def __init__(self, length=1 << 40):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, place):
+        return 1.0
+
+
+@pytest.mark.parametrize("length", [1 << 40, 1 << 62, 1 << 80])
+@pytest.mark.parametrize("make", [
+    lambda T, data: T.tensor(data), lambda T, data: T.as_tensor(data), lambda T, data: T.asarray(data),
+    lambda T, data: T.ones(1).new_tensor(data), lambda T, data: T.FloatTensor(data), lambda T, data: T.Tensor(data),
+    lambda T, data: T.tensor([1.0, data]), lambda T, data: T.ones(1).new(data), lambda T, data: T.LongTensor(data),
+    lambda T, data: T.utils.data.default_collate(data),
+])  # fmt: skip
+def test_what_has_more_elements_than_memory_is_refused_at_once(make, length):
+    with pytest.raises((RuntimeError, ValueError)):  # PyTorch asks for all elements first, where it does not refuse
+        make(plugrad, Endless(length))
+
+
+def test_ranges_of_more_elements_than_memory_are_refused_at_once():
+    with pytest.raises(RuntimeError, match="not enough memory"):
+        plugrad.tensor(range(1 << 50))
+    assert plugrad.tensor(range(3)).tolist() == torch.tensor(range(3)).tolist()
+
+
+@pytest.mark.parametrize("p", [1, 2, 7, 100_000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_mvlgamma_takes_any_number_of_terms(p, dtype):
+    found = []
+    for T in (torch, plugrad):
+        x = (T.tensor([1.0, 3.0]) + p).to(getattr(T, dtype))
+        found.append(T.mvlgamma(x, p))
+    assert str(found[0].dtype) == str(found[1].dtype)
+    assert found[1].tolist() == pytest.approx(found[0].tolist(), rel=1e-5)
+    with pytest.raises(RuntimeError, match="memory"):
+        plugrad.mvlgamma(plugrad.ones(2), 1 << 62)
