@@ -129,6 +129,8 @@ def _names():
     yield "### `F`\n\nThe ops by name, as formulas and composites get them, for use outside of these.\n"
     yield "### `hookimpl`\n\nMarks the functions of a plugin module that plugrad calls: `@hookimpl`.\n"
     yield f"### `PLUGRAD_API`\n\nThe newest version of the contract: {extend.PLUGRAD_API}.\n"
+    told = "The default of a parameter that may be left out, but not given as None: `def f(F, input, dim=LEFT_OUT)`."
+    yield f"### `LEFT_OUT`\n\n{told}\n"
 
 
 def _class(name, cls, members=True):

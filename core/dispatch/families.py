@@ -11,7 +11,6 @@ import numpy
 from plugrad.devices import dtypes
 from plugrad.dispatch import inplace
 from plugrad.dispatch.op import Op
-from plugrad.errors import suggestion
 from plugrad.graph import rare
 from plugrad.needs import REFLECTED
 from plugrad.tensor.shapes import axes, broadcast_shapes
@@ -395,16 +394,6 @@ class Factory(Op):
         return call
 
 
-def _check_options(cls, options) -> None:
-    """Raise TypeError, with the nearest name, for an option that a family does not have."""
-    inits = [base.__init__.__code__ for base in cls.__mro__[:-1]]
-    known = {name for code in inits for name in code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]}
-    for name in options:
-        if name not in known:
-            family = cls.__name__.lower()
-            raise TypeError(f"@{family} has {', '.join(sorted(known))}, no option {name!r}{suggestion(name, known)}")
-
-
 def _decorator(cls, doc):
     def family(function=None, **options):
         return make(function, options) if function is not None else lambda function: make(function, options)
@@ -413,7 +402,7 @@ def _decorator(cls, doc):
         try:
             return cls(function, **options)
         except TypeError:
-            _check_options(cls, options)
+            rare.check_options(cls, options)
             raise
 
     family.__doc__ = doc

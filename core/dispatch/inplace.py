@@ -18,7 +18,7 @@ from plugrad.graph import modes, rare
 from plugrad.graph.hooks import move_retained
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
-from plugrad.graph.versions import UNTRACKED, touch
+from plugrad.graph.versions import UNTRACKED, copied, touch
 from plugrad.tensor import inference
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.tensor import Tensor, from_raw
@@ -143,6 +143,8 @@ def store(target, result):
     array = target._data
     saves_y = False
     if edge is not None and isinstance(edge, Node) and edge.saved:
+        if copied:
+            rare.keep_old_value(edge, target)
         saves_y = any(value is result._data for value in edge.saved)
         if any(value is array for value in edge.saved):
             # Of what is written the formula needs the value from before. As another argument, in `x.mul_(x)`, it is

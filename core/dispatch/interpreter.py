@@ -295,6 +295,10 @@ def make_node(op, values, raw, y):
     if type(y) is tuple:
         node.slots = {}
     given = [*raw, y]  # so -1 is the position of the output
+    for at, what in cls.savers:
+        if what is None and at >= 0 and given[at] is not values[at] and isinstance(values[at], Tensor):
+            if given[at] is not values[at]._data:
+                rare.note_copy(given[at], values[at])
     node.saved = tuple([given[at] if what is None else what(given[at], values[at]) for at, what in cls.savers])
     if modes.special:
         annotate(node, from_raw)

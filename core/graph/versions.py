@@ -36,6 +36,7 @@ class _Writes:
 
 
 _writes: dict[int, _Writes] = {}  # by the id of the storage
+copied: dict = {}  # by the ids of arrays that kernels were given in another dtype: see `rare.note_copy`
 
 
 def _entry(storage) -> _Writes:
@@ -98,8 +99,8 @@ def version(tensor) -> int:
 
 def written_since(array, when: int) -> _Writes | None:
     """Return the writes to an array, or its storage, if the last one came after the tick `when`, else None."""
-    storage = device_of(array).backend.storage(array)
-    for written in (storage,) if storage is array else (storage, array):
+    source = copied.get(id(array))
+    for written in (device_of(array).backend.storage(array), array, source and source.storage()):
         entry = _writes.get(id(written))
         if entry is not None and entry.last > when:
             return entry

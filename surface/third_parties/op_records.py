@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugrad import dtype
+from plugrad.errors import suggestion
 from plugrad.graph import rare
 from plugrad.registry.kinds import PLACES, is_name, no_place
 
@@ -61,3 +62,13 @@ def _check_names_of_results(op) -> None:
         raise TypeError(f'op {op.name!r} has returns={names!r}: it must be a tuple of names, such as ("low", "high")')
     if len({*names}) < len(names):
         raise TypeError(f"op {op.name!r} has returns={names!r}: each result needs a name of its own")
+
+
+def check_options(cls, options) -> None:
+    """Raise TypeError, with the nearest name, for an option that a family does not have."""
+    inits = [base.__init__.__code__ for base in cls.__mro__[:-1]]
+    known = {name for code in inits for name in code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]}
+    for name in options:
+        if name not in known:
+            family = cls.__name__.lower()
+            raise TypeError(f"@{family} has {', '.join(sorted(known))}, no option {name!r}{suggestion(name, known)}")

@@ -25,6 +25,7 @@ PRIVATE = {
     "plugrad._C -> plugrad.graph.nodes",
     "plugrad.autograd.rare.callbacks -> plugrad.autograd.roots",
     "plugrad.autograd.rare.callbacks -> plugrad.graph.modes",
+    "plugrad.autograd.rare.cast_inputs -> plugrad.graph.versions",
     "plugrad.autograd.rare.copied_views -> plugrad.graph.modes",
     "plugrad.autograd.rare.copied_views -> plugrad.graph.numpy_writes",
     "plugrad.autograd.rare.copied_views -> plugrad.graph.versions",
