@@ -269,7 +269,10 @@ def geometric_samples(make):
     yield make(2, 3), 0.25
 
 
-@op(at=("fill",), inplace=True, like="input", kinds={"value": "tensor|number"}, eight_bits=True)
+@op(
+    at=("fill",), inplace=True, like="input", kinds={"value": "tensor|number"}, eight_bits=True,
+    node={"FillBackward1": "isinstance(value, Tensor)"},
+)  # fmt: skip
 def fill(xp, input, value):
     """A copy of `input` in which every element is `value` (a number or a 0-d tensor).
 

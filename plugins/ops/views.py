@@ -352,7 +352,7 @@ def diagonal_errors(make):
     yield RuntimeError, "diagonal dimensions cannot be identical", make.args(make(2, 3), 0, 0, 0)
 
 
-@op(at=())
+@op(at=(), node="DiagEmbedBackward0")
 def diagonal_in_zeros(xp, input, shape, offset=0, dim1=0, dim2=1):
     """Zeros of `shape` with `input` on the diagonal: gradient of `diagonal`."""
     out = xp.zeros(shape, input.dtype)

@@ -11,6 +11,8 @@ with warnings.catch_warnings():
     torch = pytest.importorskip("torch")
 
 import plugrad
+from plugrad import registry
+from support import twins
 
 CALLS = """
 x.sum(); x.sum(0); x.sum((0, 1)); x.sum(dtype=T.float32); x.mean(); x.mean(0, True); x.mean(dim=(0, 1)); x.prod()
@@ -60,3 +62,69 @@ def test_name_of_the_node(call, dtype):
             assert T is torch and dtype == "float16"  # which it does not pool or resize in every form
             return
     assert names[1] == names[0]
+
+
+# ---------------------------------------------------------------------------------------------------- all ops
+
+# What is not called as in PyTorch, with the reason.
+DIFFERENT = {
+    "it is made of other ops here, of which the last one is named": """
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+        adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices adaptive_max_pool3d
+        adaptive_max_pool3d_with_indices addbmm addmv addmv_ addr addr_ affine_grid affine_grid_generator alias_copy
+        as_strided_copy as_strided_scatter avg_pool1d baddbmm baddbmm_ bilinear block_diag cdist chain_matmul
+        channel_shuffle cholesky_inverse cholesky_solve combinations conv_tbc cross_entropy cumulative_trapezoid
+        diag diagonal_copy diagonal_scatter dist einsum embedding_bag expand_copy fractional_max_pool2d
+        fractional_max_pool2d_with_indices fractional_max_pool3d fractional_max_pool3d_with_indices functional_celu
+        functional_rrelu grid_sample grid_sampler_3d ifft ihfft ihfft2 ihfftn index_reduce index_reduce_ inner kron
+        linalg_cond linalg_householder_product linalg_lstsq linalg_lu linalg_lu_solve linalg_matrix_power
+        linalg_solve linalg_solve_ex linalg_solve_triangular linalg_tensorinv linalg_vander lu_solve lu_unpack
+        max_pool1d max_pool1d_with_indices max_unpool1d max_unpool2d max_unpool3d multi_dot
+        multi_head_attention_forward multi_margin_loss multilabel_margin_loss mvlgamma mvlgamma_ nanquantile
+        narrow_copy native_group_norm norm_except_dim orgqr ormqr pairwise_distance pdist permute_copy polar
+        quantile renorm renorm_ rot90 scaled_dot_product_attention select_copy select_scatter slice_scatter
+        split_copy split_with_sizes_copy squeeze_copy std_mean stft t_copy tensordot trace transpose_copy trapezoid
+        triangular_solve unbind_copy unfold_blocks unfold_copy unsqueeze_copy vander var_mean view_as_real_copy
+        view_copy weight_norm""",
+    "PyTorch numbers what writes in place apart": """
+        acosh_ asinh_ atanh_ eq_ fill_ ge_ gt_ le_ lt_ ne_""",
+    "PyTorch has no derivative there, and its node no name": "binomial heaviside heaviside_ detach_copy",
+    "it is one op here, and several in PyTorch": "imag linear matmul ndtr real",
+}
+OPS = twins.public_ops()
+
+
+def names_of(T, dotted, sample, form):
+    """Return the names of the nodes of a call's results, or of those of its in-place form."""
+
+    def change(array, requires_grad):
+        tensor = T.from_numpy(array)
+        return tensor.requires_grad_() * 1 if requires_grad else tensor
+
+    args, kwargs = twins.convert(T, (list(sample.args), dict(sample.kwargs)), change)
+    T.manual_seed(0)
+    function = getattr(args[0], form) if form else None
+    result = function(*args[1:], **kwargs) if form else twins.lookup(T, dotted)(*args, **kwargs)
+    names = [one.grad_fn and one.grad_fn.name() for one in twins.tensors_in(T, result)]
+    return [name and name.rpartition("::")[2] for name in names]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", OPS)
+def test_nodes_of_all_ops_are_called_as_in_pytorch(name):
+    op, found = registry.ops[name], set()
+    for form in (None, f"{op.name}_") if op.inplace is True else (None,):
+        for sample in twins.samples(name)[:6]:
+            try:
+                theirs = names_of(torch, OPS[name], sample, form)
+            except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, AssertionError):
+                continue  # PyTorch does not take the sample, or has no such form
+            if names_of(plugrad, OPS[name], sample, form) != theirs:
+                found.add(form or name)
+    known = {entry for entries in DIFFERENT.values() for entry in entries.split()}
+    assert found == known & {name, f"{op.name}_"}
+
+
+def test_list_of_nodes_names_ops():
+    known = {entry for entries in DIFFERENT.values() for entry in entries.split()}
+    assert known <= {*OPS, *(f"{registry.ops[name].name}_" for name in OPS)}
