@@ -236,7 +236,7 @@ def huber_loss(F, input, target, reduction="mean", delta=1.0, weight=None):
 
 
 @loss(module="SmoothL1Loss")
-@composite(at=("nn.functional.smooth_l1_loss",), autocast="float32")
+@composite(at=("nn.functional.smooth_l1_loss",), kinds={"beta": "float"}, autocast="float32")
 def smooth_l1_loss(F, input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """Absolute error, with a parabola within `beta` of zero.
 

@@ -23,6 +23,7 @@ CALLS = {
     "margin_ranking_loss": lambda T, F, x: F.margin_ranking_loss(x[0], x[1], x[2], margin=FAR),
     "hinge_embedding_loss": lambda T, F, x: F.hinge_embedding_loss(x, x.sign(), margin=-FAR),
     "cosine_embedding_loss": lambda T, F, x: F.cosine_embedding_loss(x, x, T.ones(3), margin=FAR),
+    "smooth_l1_loss": lambda T, F, x: F.smooth_l1_loss(x, -x, beta=FAR),
     "layer_norm": lambda T, F, x: F.layer_norm(x, (4,), None, None, FAR),
     "RMSNorm": lambda T, F, x: T.nn.RMSNorm(4, FAR, dtype=x.dtype)(x),
     "MarginRankingLoss": lambda T, F, x: T.nn.MarginRankingLoss(FAR)(x[0], x[1], x[2]),
