@@ -11,7 +11,7 @@ from plugrad.catalog import lockfile
 from plugrad.catalog import rows as catalog
 from plugrad.catalog import why as explaining
 from plugrad.cli import settings
-from plugrad.cli.output import Listing, counted, refuse_unknown, say, show
+from plugrad.cli.output import Listing, counted, refuse_unknown, say, say_json, show
 from plugrad.registry import preferences
 from plugrad.registry.settings import project_file, user_file
 
@@ -63,12 +63,15 @@ LOCK_FILE = typer.Argument("plugrad.lock", help="The lock file.")
 
 
 @app.command("lock")
-def lock(file: str = LOCK_FILE):
+def lock(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", help="Print JSON.")):
     """Record which distributions bring plugins: their versions and the hashes of their files."""
     try:
         locked = lockfile.write(file)
     except OSError as error:
         raise typer.BadParameter(f"{file} can't be written: {error}") from None
+    if as_json:
+        say_json([{"distribution": one.name, "version": one.version, "note": one.note} for one in locked])
+        return
     say(f"{file}: {counted(len(locked), 'distribution')}")
     for one in locked:
         say(f"  {one.name} {one.version}" + (f": {one.note}" if one.note else ""))
@@ -94,15 +97,16 @@ def verify(file: str = LOCK_FILE, as_json: bool = typer.Option(False, "--json", 
 def why(
     name: str = typer.Argument(help="A name: relu, nn.functional.relu, optim.Adam, kernels.cuda.conv2d, ..."),
     device: str = typer.Option(None, "--device", help="Which kernel runs there? Imports what a call would."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ):
     """Say which plugin a name comes from and why, who else brings it, and what keeps it from working."""
     try:
-        lines = explaining.explain(name, device)
+        told = (explaining.rows if as_json else explaining.explain)(name, device)
     except LookupError as error:
         raise typer.BadParameter(str(error)) from None
-    if not lines:
+    if not told:
         refuse_unknown(name, explaining.known_names(), "function, class or device")
-    say("\n".join(lines))
+    say_json(told) if as_json else say("\n".join(told))
 
 
 PREFERENCES = {"name": "name", "distribution": "distribution", "said by": "source", "": "remark"}

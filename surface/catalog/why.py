@@ -37,6 +37,45 @@ def explain(name: str, device: str | None = None) -> list[str]:
     return lines + _problems(name.rpartition(".")[2])
 
 
+def rows(name: str, device: str | None = None) -> list[dict]:
+    """Return what `explain` says as dicts.
+
+    `name` is what is told of, `text` what is said of it, `notes` what else there is; `plugin` is that from which the
+    name is taken, None where there is none, and `candidates` are all that bring it.
+
+    >>> [row["plugin"] for row in rows("Tensor.exp")]
+    ['plugrad:ops-exponential']
+    """
+    told: list[dict] = []
+    for line in explain(name, device):
+        if line[:1].isspace() and told:
+            told[-1]["notes"].append(line.strip())
+            continue
+        subject, _, text = line.partition(": ")
+        dotted = subject.removeprefix("plugrad.").replace("device ", "backends.")
+        plugin, candidates = _claim(dotted) if text else (None, [])
+        told.append({
+            "name": subject if text else name, "text": text or line, "plugin": plugin, "candidates": candidates,
+            "notes": [],
+        })  # fmt: skip
+    return told
+
+
+def _claim(dotted) -> tuple:
+    """Return (id of the plugin that a dotted name is taken from or None, ids of all that bring it)."""
+    if dotted.startswith("kernels."):
+        brought = kernels.brought.get(dotted, ())
+        chosen = kernels.choose(dotted)[0] if brought else None
+        return chosen and chosen.provider.id, [entry.provider.id for entry in brought]
+    candidates = registry.candidates_for(dotted)
+    try:
+        of_core = registry.core_has(dotted) and not dotted.startswith("backends.")
+        chosen = registry.choose(dotted)[0] if candidates and not of_core else None
+    except registry.AmbiguousNameError:
+        chosen = None
+    return chosen and chosen.id, [plugin.id for plugin in candidates]
+
+
 def _of_place(dotted) -> list[str]:
     candidates = registry.candidates_for(dotted)
     lines = [f"    {plugin.id} brings it, but {plugin.hidden[dotted]}"

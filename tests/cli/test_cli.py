@@ -314,3 +314,43 @@ def test_damaged_lock_files(name, tmp_path):
     file.write_text(DAMAGED_LOCKS[name])
     said = plain(invoke("plugins", "verify", file, status=2))
     assert "Invalid value" in said and "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "subject", "plugin"),
+    [
+        (["exp"], "plugrad.Tensor.exp", "plugrad:ops-exponential"),
+        (["optim.Adam"], "plugrad.optim.Adam", "plugrad:optim-adam"),
+        (["backward"], "plugrad.Tensor.backward", None),
+        (["exp", "--device", "cpu"], "device cpu", "plugrad:backends-cpu"),
+    ],
+)
+def test_why_prints_as_json_what_it_says(arguments, subject, plugin):
+    told = rows("why", *arguments)
+    (row,) = [row for row in told if row["name"] == subject]
+    assert row["plugin"] == plugin and (plugin is None or plugin in row["candidates"])
+    text = " ".join(invoke("why", *arguments).stdout.split())
+    for row in told:
+        assert all(" ".join(part.split()) in text for part in (row["text"], *row["notes"]))
+    invoke("why", "no_such_name", "--json", status=2)
+
+
+def test_why_tells_of_clashes_as_json(tmp_path):
+    promised = {name: {"plugrad.ops": {"twice": f"nowhere_{name}"}} for name in ("one", "two")}
+    paths = [build(tmp_path / name, f"plugrad-{name}", groups) for name, groups in promised.items()]
+    told = json.loads(command("why", "twice", "--json", paths=paths).stdout)
+    places = {row["name"]: (row["plugin"], row["candidates"]) for row in told}
+    assert places["plugrad.twice"] == (None, ["plugrad-one:twice", "plugrad-two:twice"])
+    assert places["plugrad.ops.two.twice"] == ("plugrad-two:twice", ["plugrad-two:twice"])
+
+
+ROWS = [
+    "ops exp", "plugins", "losses", "layers", "inits", "init-policies", "optimizers", "schedulers", "distributions",
+    "formats", "trackers", "hooks", "compilers", "backends", "doctor", "prefer", "cache", "why exp",
+    "check exp -k value", "gradcheck exp --fast",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", ROWS)
+def test_rows_are_a_list_of_objects_with_the_same_keys_as_json(arguments):
+    assert len({tuple(row) for row in rows(*arguments.split())}) <= 1
