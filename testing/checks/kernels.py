@@ -7,7 +7,7 @@ import functools
 
 import plugrad
 from plugrad import registry
-from plugrad.testing.calls import Skip, call, graded, gradients, is_random, kernel_replaced
+from plugrad.testing.calls import Skip, call, graded, gradients, is_random, kernel_replaced, outcome
 from plugrad.testing.comparison import assert_close
 from plugrad.testing.guises import GUISES
 from plugrad.testing.samples import samples_of
@@ -17,6 +17,7 @@ BUDGET = {"float64": 256, "float32": 256, "complex128": 256, "complex64": 256, "
 DTYPES = ("float64", "float32")
 MOVES = {"cpu", "cuda"}  # to another device
 IN_MEMORY = {"as_strided", "as_strided_copy", "resize_", "resize_as_"}  # look at what lies there, whatever the strides
+ROUNDED = {"empty", "tiny", "large"}  # guises in which gradients may be differences of numbers that are almost equal
 AMONG_EQUALS = {"topk", "kthvalue", "mode"}  # which of equal elements comes first each device decides
 
 
@@ -42,7 +43,7 @@ def checks(kernel) -> dict:
 
 
 def kernel_parity(kernel, device):
-    """The kernel gives on its backend what the op gives on the CPU, and it is the one that runs."""
+    """The kernel is the one that runs, and gives what the op gives on the CPU; one for the CPU what it gives without."""
     reason = registry.reason(kernel.backend)
     if reason is not None:
         raise Skip(f"device {kernel.backend!r} can't be used here: {reason}")
@@ -51,8 +52,43 @@ def kernel_parity(kernel, device):
         f"op {kernel.op_name!r} runs another kernel on {kernel.backend!r}"
     )
     if kernel.backend == "cpu":
-        raise Skip("it is the CPU's own")
-    parity(op, device, kernel.backend)
+        _against_general(op)
+    else:
+        parity(op, device, kernel.backend)
+
+
+def _against_general(op) -> None:
+    """Assert that an op gives with its kernel for the CPU what it gives with the one for any backend."""
+    done = 0
+    with _counted(op, "cpu") as calls:
+        for label, sample, guise in _cases(op, "cpu"):
+            if guise != "contiguous" and is_random(op, sample):
+                continue
+            given = sample.map(GUISES[guise])
+            try:
+                with kernel_replaced(op, "cpu", None):
+                    expected = outcome(op, given)
+            except Exception:  # it refuses such inputs
+                continue
+            done += 1
+            for (what, one), (_, other) in zip(outcome(op, given), expected, strict=True):
+                if guise in ROUNDED and what.startswith("the gradient"):
+                    continue
+                where = f"{label}, {what}, against the kernel for any backend"
+                assert (one is None) == (other is None), f"{where}: one of them is None"
+                if one is not None:
+                    close(one, other, where, given=given.tensors())
+    if not done:
+        raise Skip("no samples")
+    assert calls[0], "the kernel that the op has for 'cpu' did not run"
+
+
+def _cases(op, backend):
+    """Yield (label, sample, guise) for each dtype, sample and guise in which an op is compared."""
+    for dtype in DTYPES:
+        for number, sample in enumerate(samples_of(op, dtype=getattr(plugrad, dtype))):
+            for guise in _guises(op, sample):
+                yield f"{backend}, {dtype}, sample {number} {sample}, {guise}", sample, guise
 
 
 def parity(op, device, backend):
@@ -62,13 +98,8 @@ def parity(op, device, backend):
     """
     done = 0
     with _counted(op, backend) as calls:
-        for dtype in DTYPES:
-            for number, sample in enumerate(samples_of(op, dtype=getattr(plugrad, dtype))):
-                for guise in _guises(op, sample):
-                    label = f"{backend}, {dtype}, sample {number} {sample}, {guise}"
-                    # Of tiny and large ones gradients may be differences of numbers that are almost equal.
-                    gradients_too = guise not in ("empty", "tiny", "large")
-                    done += _compare(op, sample.map(GUISES[guise]), backend, label, gradients_too)
+        for label, sample, guise in _cases(op, backend):
+            done += _compare(op, sample.map(GUISES[guise]), backend, label, guise not in ROUNDED)
     if not done:
         raise Skip("no samples")
     assert calls is None or calls[0], f"the kernel that the op has for {backend!r} did not run"

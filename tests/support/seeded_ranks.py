@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import Module, Parameter, keep_dims, op, unary
+from plugrad.extend import Module, Parameter, keep_dims, kernel_for, op, unary
 from support.seeded_bugs import optimizer
 from support.seeded_ops import bug
 from support.seeded_proofs import Halving, Stepping, stepping
@@ -45,6 +45,11 @@ def a_gradient_for_two_dimensions():
     record.formulas.clear()
     record.vjp(lambda F, g, input_shape: F.expand(F.reshape(g, (*g.shape, 1)), input_shape) * (3 - len(input_shape)))
     return record
+
+
+@bug("parity", kind="kernels")
+def a_kernel_for_the_cpu_of_another_function():
+    return kernel_for("tanh", "cpu")(lambda xp, input: xp.tanh(input) * (1 + 1e-6))
 
 
 @bug("options", "slope")
