@@ -43,7 +43,7 @@ def checks(kernel) -> dict:
 
 
 def kernel_parity(kernel, device):
-    """The kernel is the one that runs, and gives what the op gives on the CPU; one for the CPU what it gives without."""
+    """It is the kernel that runs, and gives what the op gives on the CPU; one for the CPU what that gives without."""
     reason = registry.reason(kernel.backend)
     if reason is not None:
         raise Skip(f"device {kernel.backend!r} can't be used here: {reason}")
