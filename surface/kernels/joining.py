@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from plugrad.devices.device import device
+import plugrad
 from plugrad.devices.dtypes import float32, is_half
 from plugrad.dispatch.source import compile_function
 from plugrad.kernels.loading import function, module
@@ -94,7 +94,7 @@ def _widened(adapter, other):
     def in_single(xp, input, *rest, **options):
         dtype, result = input.dtype, NotImplemented
         if is_half(dtype):
-            cast = device("cpu").backend.cast
+            cast = plugrad.device("cpu").backend.cast
             wide = [cast(one, float32.numpy) if getattr(one, "dtype", None) == dtype else one for one in (input, *rest)]
             result = adapter(xp, *wide, **options)
         if result is NotImplemented:
