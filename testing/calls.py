@@ -6,6 +6,7 @@ import contextlib
 import dis
 
 import plugrad
+from plugrad.extend import choose_memory, chosen_memory
 from plugrad.testing.comparison import assert_close
 from plugrad.testing.samples import Maker, Sample, samples_of
 from plugrad.testing.tensors import differentiable, tensors_in
@@ -147,12 +148,21 @@ def outcome(op, sample) -> list:
     return named
 
 
+UNFILLED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+
+
 def is_random(op, sample) -> bool:
-    """Whether the result depends on the seed of the random numbers."""
-    results = []
+    """Whether the result depends on the seed of the random numbers, or on what new memory holds."""
+    if op.name in UNFILLED:  # which may hold by chance what it is filled with below
+        return True
+    results, chosen = [], {name: chosen_memory(name) for name in ("deterministic", "fill")}
     for seed in (0, 1):
         plugrad.manual_seed(seed)
-        results.append([t.detach() for t in tensors_in(sample.call(op.function))])
+        choose_memory(deterministic=seed == 1, fill=True)  # which fills what nobody has filled
+        try:
+            results.append([t.detach() for t in tensors_in(sample.call(op.function))])
+        finally:
+            choose_memory(**chosen)
     return not all(map(same_bits, *results))
 
 

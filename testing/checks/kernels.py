@@ -146,6 +146,8 @@ def _compare(op, sample, backend, label, with_gradients) -> bool:
     actual = tensors_in(call(op, moved))
     assert len(expected) == len(actual), f"{label}: {len(actual)} results, on the CPU {len(expected)}"
     if is_random(op, sample):  # each device has random numbers of its own
+        described = [[(t.shape, t.dtype) for t in results] for results in (actual, expected)]
+        assert described[0] == described[1], f"{label}: the results are {described[0]}, on the CPU {described[1]}"
         return True
     given = sample.tensors()
     for number, (one, other) in enumerate(zip(actual, expected, strict=True)):

@@ -9,7 +9,10 @@ import numpy
 import pytest
 
 import plugrad as T
-from plugrad import kernels
+from plugrad import kernels, registry
+from plugrad.extend import new_memory, op, register
+from plugrad.testing.calls import is_random
+from plugrad.testing.samples import samples_of
 
 pytestmark = pytest.mark.skipif(kernels.level() is None, reason="no kernels in C here")
 DEFAULT = "default_allocator"
@@ -83,6 +86,21 @@ def test_arrays_outlive_the_interpreter_and_pass_between_threads():
         plugrad.forgotten = handed
     """)
     assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_checks_do_not_compare_what_nobody_has_filled():
+    """Ops of ours by name, another's by what it returns once new memory is filled."""
+
+    @op(vjp=None)
+    def unfilled(xp, input):
+        return new_memory(xp.empty(input.shape, input.dtype))
+
+    unfilled.samples(lambda make: iter([make(3, requires_grad=False)]))
+    records = [registry.op(name) for name in registry.ops if "empty" in name]
+    assert records and all(is_random(one, sample) for one in records for sample in samples_of(one))
+    register(unfilled)
+    assert all(is_random(registry.op("unfilled"), sample) for sample in samples_of(registry.op("unfilled")))
+    assert not any(is_random(registry.op("exp"), sample) for sample in samples_of(registry.op("exp")))
 
 
 @pytest.mark.parametrize("variable", ["PLUGRAD_KEEP_MEMORY", "PLUGRAD_NATIVE"])

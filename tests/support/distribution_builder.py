@@ -44,7 +44,7 @@ def run(code, *paths, arguments=(), cwd=None, **environment):
         cwd=cwd or DISTRIBUTIONS,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 
