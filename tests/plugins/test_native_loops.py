@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in 
 LEVELS = kernels.levels() if kernels.level() else []
 FLOATS = (numpy.float32, numpy.float64)
 ROOT = pathlib.Path(__file__).parents[2]
-OF_ELEMENTS = ["math", "product", "map", "arithmetic", "remainders", "elementwise"]
+OF_ELEMENTS = ["math", "product", "map", "arithmetic", "remainders", "elementwise", "vectors"]
 # The C library has their functions of float64 for single numbers alone.
 SCALAR = {"gelu_erf", "gelu_erf_grad", "gelu_tanh", "gelu_tanh_grad", "error_function"}
 
