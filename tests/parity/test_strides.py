@@ -40,7 +40,7 @@ KNOWN = {
         shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
         shifted_chebyshev_polynomial_w"""),
     "the result has the order of the input, as that of other elementwise ops": (STRIDED, """
-        angle mvlgamma"""),
+        angle"""),
     "volumes stay channels last, for which PyTorch has no kernel in double precision": (IMAGES, """
         adaptive_max_pool3d_with_indices avg_pool3d lp_pool3d"""),
 }  # fmt: skip
