@@ -8,25 +8,18 @@ from __future__ import annotations
 import numpy
 
 from plugrad.extend import from_raw
+from plugrad.subclasses.held import HeldArray, adds_to_dense
 
 
-class MaskedArray:
+class MaskedArray(HeldArray):
     """Raw arrays of elements and of a mask, both dense or both sparse of one pattern."""
-
-    __array_priority__ = 2000  # before NumPy's own arrays and scalars
-    strides = ()  # gradients have the order that they come in
 
     def __init__(self, data, mask):
         self.data, self.mask = data, mask
 
     @property
-    def home(self) -> str:
-        """The device type that the arrays are on."""
-        return from_raw(self.data).device.type
-
-    @property
-    def base(self):
-        """Whose memory it is: never its own, so that whoever wants to write, as to a `.grad`, copies it first."""
+    def values(self):
+        """The elements, seen or not."""
         return self.data
 
     @property
@@ -35,24 +28,9 @@ class MaskedArray:
         return self.data.shape
 
     @property
-    def dtype(self):
-        """The dtype of the elements."""
-        return self.data.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.data.ndim
-
-    @property
     def size(self) -> int:
         """How many elements there are, seen or not."""
         return self.data.size
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.data.itemsize
 
     def copy(self):
         """Return an array that shares no memory with this one."""
@@ -88,12 +66,8 @@ class MaskedArray:
         self.data, self.mask = total.data, total.mask
         return self
 
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        """Add to a dense array, in place too: what a gradient of ordinary ops and one of these come to."""
-        if ufunc is not numpy.add or method != "__call__":
-            return NotImplemented
-        dense = inputs[0] if inputs[1] is self else inputs[1]
-        if out is None:
-            return self + dense
-        out[0][...] += self.filled()
-        return out[0]
+    def add_to(self, array) -> None:
+        """Add the elements that are seen to a dense array, in place."""
+        array[...] += self.filled()
+
+    __array_ufunc__ = adds_to_dense

@@ -12,7 +12,7 @@ import plugrad
 from plugrad import Tensor, autograd
 from plugrad.extend import from_raw
 from plugrad.masked_tensors.arrays import MaskedArray
-from plugrad.subclasses.held import is_elementwise, name_of, tensor_around, writes_elements
+from plugrad.subclasses.held import Held, is_elementwise, name_of, tensor_around, writes_elements
 from plugrad.tensor.tensor import tensor_of
 
 DTYPES = frozenset({
@@ -42,7 +42,7 @@ def rule(*names):
     return declare
 
 
-class MaskedTensor(Tensor):
+class MaskedTensor(Held, Tensor):
     """A tensor some of whose elements are masked out; see `masked.masked_tensor`."""
 
     def __new__(cls, data, mask, requires_grad=False):
@@ -145,32 +145,6 @@ class MaskedTensor(Tensor):
     def to_sparse_csr(self, dense_dim=None):
         """Return a masked matrix with sparse elements and mask, compressed by rows."""
         return self.to_sparse(layout=plugrad.sparse_csr)
-
-    # ------------------------------------------------------------------------------------------ copies
-
-    def detach(self):
-        """Return a tensor of the same data without history."""
-        return wrap(self._data)
-
-    @property
-    def data(self):
-        """A tensor of the same data without history."""
-        return wrap(self._data)
-
-    @data.setter
-    def data(self, value):
-        self._data, self._type = value._data, value._type
-
-    def __copy__(self):
-        return wrap(self._data).requires_grad_(self.requires_grad)
-
-    def __deepcopy__(self, memo):
-        if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol: detach() it")
-        copied = memo[id(self)] = wrap(self._data.copy()).requires_grad_(self.requires_grad)
-        if self.grad is not None:
-            copied._grad = self.grad.__deepcopy__(memo)
-        return copied
 
     def __reduce_ex__(self, protocol):
         return _rebuilt, (from_raw(self._data.data), self.get_mask(), self.requires_grad)

@@ -12,44 +12,16 @@ import numpy
 
 from plugrad.extend import from_raw
 from plugrad.nested.sizes import RaggedSize, ragged_size
+from plugrad.subclasses.held import HeldArray
 
 
-class NestedArray:
+class NestedArray(HeldArray):
     """What both layouts have: `values`, which may be None in what is only a pattern."""
-
-    __array_priority__ = 2000  # before NumPy's own arrays and scalars
-    strides = ()  # gradients have the order that they come in
-    values: object = None
-
-    @property
-    def home(self) -> str:
-        """The device type that the values are on."""
-        return from_raw(self.values).device.type
-
-    @property
-    def base(self):
-        """Whose memory it is: never its own, so that whoever wants to write, as to a `.grad`, copies it first."""
-        return self.values
-
-    @property
-    def dtype(self):
-        """The dtype of the elements."""
-        return self.values.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions, the batch being one."""
-        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
         return self.values.size
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.values.itemsize
 
     def pattern(self):
         """Return the same without values."""
@@ -58,10 +30,6 @@ class NestedArray:
     def copy(self):
         """Return an array with a copy of the values."""
         return self.with_values(self.values.copy())
-
-    def astype(self, dtype):
-        """Return an array with values of another dtype."""
-        return self.with_values(self.values.astype(dtype))
 
     def __add__(self, other):
         if not isinstance(other, NestedArray) or not self.is_like(other):

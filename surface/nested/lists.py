@@ -22,7 +22,6 @@ from plugrad.nested.tensors import (
 )  # fmt: skip
 from plugrad.subclasses.held import check_leaf, take_over
 
-rules["strided"]["detach"] = NestedTensor.detach
 rules["strided"]["to_padded_tensor"] = to_padded_tensor
 
 
@@ -95,16 +94,6 @@ def _with_dense(func, nested, args, kwargs):
         func(*[of(one, i) for one in args], **{name: of(one, i) for name, one in kwargs.items()})
         for i in range(nested.size(0))
     ])  # fmt: skip
-
-
-@rule("strided", "__rsub__")
-def rsub(input, other):
-    return elementwise(plugrad.rsub, input, other)
-
-
-@rule("strided", "__rdiv__", "__rtruediv__")
-def rdiv(input, other):
-    return elementwise(plugrad.mul, elementwise(plugrad.reciprocal, input), other)
 
 
 @form("strided", "in_place", "zero_", "fill_", "copy_")

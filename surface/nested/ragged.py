@@ -74,16 +74,6 @@ def elementwise(func, *args, **kwargs):
     return tensors[0] if same or result._data is tensors[0]._data.values else build(result, pattern)
 
 
-@rule("jagged", "__rsub__")
-def rsub(input, other):
-    return elementwise(plugrad.rsub, input, other)
-
-
-@rule("jagged", "__rdiv__", "__rtruediv__")
-def rdiv(input, other):
-    return elementwise(plugrad.mul, elementwise(plugrad.reciprocal, input), other)
-
-
 @form("jagged", "in_place", "zero_", "fill_", "copy_")
 def in_place(func, target, *args, **kwargs):
     """Write a nested tensor: its elements are those of a copy that was written."""
@@ -95,7 +85,6 @@ def in_place(func, target, *args, **kwargs):
     return take_over(target, elements_in_place(func, target, *others, **kwargs))
 
 
-rules["jagged"]["detach"] = NestedTensor.detach
 rules["jagged"]["to_padded_tensor"] = to_padded_tensor
 
 

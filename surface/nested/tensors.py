@@ -10,7 +10,7 @@ import plugrad
 from plugrad import Tensor, autograd
 from plugrad.extend import axes, from_raw
 from plugrad.nested.arrays import JaggedArray, ListArray, NestedArray
-from plugrad.subclasses.held import is_elementwise, name_of, tensor_around, writes_elements
+from plugrad.subclasses.held import Held, is_elementwise, name_of, tensor_around, writes_elements
 from plugrad.tensor.tensor import tensor_of
 
 jagged = type(plugrad.strided)("jagged")
@@ -47,7 +47,7 @@ def nested_among(args, kwargs) -> list:
     return tensors
 
 
-class NestedTensor(Tensor):
+class NestedTensor(Held, Tensor):
     """A batch of tensors of different sizes; see `nested.nested_tensor`."""
 
     is_nested = True
@@ -155,32 +155,6 @@ class NestedTensor(Tensor):
         size = "(" + ", ".join(map(repr, array.shape)) + ")"
         return f"NestedTensor(size={size}, offsets={self.offsets()}{facts}, contiguous={self.is_contiguous()})"
 
-    # ------------------------------------------------------------------------------------------ copies
-
-    def detach(self):
-        """Return a tensor of the same data without history."""
-        return wrap(self._data)
-
-    @property
-    def data(self):
-        """A tensor of the same data without history."""
-        return wrap(self._data)
-
-    @data.setter
-    def data(self, value):
-        self._data, self._type = value._data, value._type
-
-    def __copy__(self):
-        return wrap(self._data).requires_grad_(self.requires_grad)
-
-    def __deepcopy__(self, memo):
-        if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol: detach() it")
-        copied = memo[id(self)] = wrap(self._data.copy()).requires_grad_(self.requires_grad)
-        if self.grad is not None:
-            copied._grad = self.grad.__deepcopy__(memo)
-        return copied
-
     def __reduce_ex__(self, protocol):
         return rebuild, self.parts()
 
@@ -188,6 +162,22 @@ class NestedTensor(Tensor):
         """Return all that makes up the tensor; see rebuild."""
         values, ragged = from_raw(self._data.values), self._data.ragged
         return "jagged", self.requires_grad, values, ragged, self.offsets(), self.lengths()
+
+
+def _of_both(carried) -> dict:
+    """Return the rules that both layouts have alike: operators with the nested tensor on the right, and copies."""
+
+    def rsub(input, other):
+        return carried["elementwise"](plugrad.rsub, input, other)
+
+    def rdiv(input, other):
+        return carried["elementwise"](plugrad.mul, carried["elementwise"](plugrad.reciprocal, input), other)
+
+    return {"__rsub__": rsub, "__rdiv__": rdiv, "__rtruediv__": rdiv, "detach": NestedTensor.detach}
+
+
+for _layout, _rules in rules.items():
+    _rules.update(_of_both(forms[_layout]))
 
 
 class ListTensor(NestedTensor):

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import numpy
 
+from plugrad.subclasses.held import HeldArray, adds_to_dense
 
-class SparseArray:
+
+class SparseArray(HeldArray):
     """Indices, values and a shape; `values` may be None in what is only a pattern.
 
     `indices` are (sparse dimensions, entries), in any order and with duplicates unless `is_coalesced`. Dimensions
@@ -17,40 +19,15 @@ class SparseArray:
 
     home = "cpu"  # the device type that these arrays are on
     layout = "sparse_coo"
-    strides = ()  # of no memory: gradients of sparse leaves have no order
 
     def __init__(self, indices, values, shape, is_coalesced=False):
         self.indices, self.values, self.shape = indices, values, tuple(shape)
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
-    # ------------------------------------------------------------------------------------------ as an array
-
-    __array_priority__ = 2000  # before NumPy's own arrays and scalars
-
-    @property
-    def base(self):
-        """Whose memory it is: never its own, so that whoever wants to write, as to a `.grad`, copies it first."""
-        return self.values
-
-    @property
-    def dtype(self):
-        """The dtype of the values."""
-        return self.values.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions, sparse and dense."""
-        return len(self.shape)
-
     @property
     def size(self) -> int:
         """How many elements a dense array of the shape has."""
         return int(numpy.prod(self.shape, dtype=numpy.int64))
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one value."""
-        return self.values.itemsize
 
     @property
     def entries(self) -> int:
@@ -83,10 +60,6 @@ class SparseArray:
     def copy(self):
         """Return an array that shares no memory with this one."""
         return SparseArray(self.indices.copy(), self.values.copy(), self.shape, self.is_coalesced)
-
-    def astype(self, dtype):
-        """Return an array with values of another dtype."""
-        return self.with_values(self.values.astype(dtype))
 
     # ------------------------------------------------------------------------------------------ forms
 
@@ -156,15 +129,7 @@ class SparseArray:
         self.indices, self.values, self.is_coalesced = total.indices, total.values, total.is_coalesced
         return self
 
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        """Add to a dense array, in place too: what a gradient of ordinary ops and one of these come to."""
-        if ufunc is not numpy.add or method != "__call__":
-            return NotImplemented
-        dense = inputs[0] if inputs[1] is self else inputs[1]
-        if out is None:
-            return self + dense
-        self.add_to(out[0])
-        return out[0]
+    __array_ufunc__ = adds_to_dense
 
 
 class CompressedArray(SparseArray):

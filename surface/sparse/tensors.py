@@ -15,7 +15,7 @@ from plugrad.arguments import right
 from plugrad.extend import from_raw
 from plugrad.printing import tensor_str
 from plugrad.sparse.arrays import BlockArray, SparseArray
-from plugrad.subclasses.held import name_of, tensor_around
+from plugrad.subclasses.held import Held, name_of, tensor_around
 from plugrad.tensor.layouts import factories, layout
 from plugrad.tensor.tensor import tensor_of
 
@@ -90,7 +90,7 @@ def _takes_blocks(name, args) -> bool:
     return base in _TAKE_BLOCKS and all(one._data.is_like(sparse[0]._data) for one in sparse[1:])
 
 
-class SparseTensor(Tensor):
+class SparseTensor(Held, Tensor):
     """A tensor of which only some elements are stored; made by `sparse_coo_tensor` and the like."""
 
     @classmethod
@@ -255,32 +255,6 @@ class SparseTensor(Tensor):
     def _coalesced_(self, coalesced):
         self._data.is_coalesced = coalesced
         return self
-
-    # ------------------------------------------------------------------------------------------ copies
-
-    def detach(self):
-        """Return a tensor of the same data without history."""
-        return wrap(self._data)
-
-    @property
-    def data(self):
-        """A tensor of the same data without history."""
-        return wrap(self._data)
-
-    @data.setter
-    def data(self, value):
-        self._data, self._type = value._data, value._type
-
-    def __copy__(self):
-        return wrap(self._data).requires_grad_(self.requires_grad)
-
-    def __deepcopy__(self, memo):
-        if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol: detach() it")
-        copied = memo[id(self)] = wrap(self._data.copy()).requires_grad_(self.requires_grad)
-        if self.grad is not None:
-            copied._grad = self.grad.__deepcopy__(memo)
-        return copied
 
     def __reduce_ex__(self, protocol):
         return rebuild, self.parts()

@@ -2,9 +2,90 @@
 
 from __future__ import annotations
 
+import numpy
+
 import plugrad
 from plugrad import registry
+from plugrad.extend import from_raw
 from plugrad.tensor.overriding import watch_classes
+
+
+class HeldArray:
+    """What makes the data of such tensors like an array, as far as its `values` say; a pattern has none."""
+
+    __array_priority__ = 2000  # before NumPy's own arrays and scalars
+    strides = ()  # gradients have the order that they come in
+    values: object = None
+
+    @property
+    def home(self) -> str:
+        """The device type that the values are on."""
+        return from_raw(self.values).device.type
+
+    @property
+    def base(self):
+        """Whose memory it is: never its own, so that whoever wants to write, as to a `.grad`, copies it first."""
+        return self.values
+
+    @property
+    def dtype(self):
+        """The dtype of the values."""
+        return self.values.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one value."""
+        return self.values.itemsize
+
+    def astype(self, dtype):
+        """Return an array with values of another dtype."""
+        return self.with_values(self.values.astype(dtype))
+
+
+def adds_to_dense(self, ufunc, method, *inputs, out=None, **options):
+    """Add to a dense array, in place too: the `__array_ufunc__` of what gradients of ordinary ops are added to."""
+    if ufunc is not numpy.add or method != "__call__":
+        return NotImplemented
+    dense = inputs[0] if inputs[1] is self else inputs[1]
+    if out is None:
+        return self + dense
+    self.add_to(out[0])
+    return out[0]
+
+
+class Held:
+    """Copies of tensors whose data is such an array: named before Tensor among the bases."""
+
+    __slots__ = ()
+
+    def detach(self):
+        """Return a tensor of the same data without history."""
+        return from_raw(self._data)
+
+    @property
+    def data(self):
+        """A tensor of the same data without history."""
+        return from_raw(self._data)
+
+    @data.setter
+    def data(self, value):
+        self._data, self._type = value._data, value._type
+
+    def __copy__(self):
+        return from_raw(self._data).requires_grad_(self.requires_grad)
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol: detach() it")
+        copied = memo[id(self)] = from_raw(self._data.copy()).requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            copied._grad = self.grad.__deepcopy__(memo)
+        return copied
 
 
 def name_of(function) -> str:
