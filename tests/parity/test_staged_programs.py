@@ -125,7 +125,8 @@ LIBRARIES = (
     "json.decoder textwrap statistics heapq difflib ast plugrad.fx.graph plugrad.plugins.layers.conv "
     "torch.nn.functional torch.nn.modules.conv"
 ).split()
-FUNCTIONS = [(name, number) for name in ("functions", "more_functions", "classes") for number in count(name, "CASES")]
+SCRIPTED = ("functions", "more_functions", "classes", "enums", "scopes")
+FUNCTIONS = [(name, number) for name in SCRIPTED for number in count(name, "CASES")]
 
 
 @pytest.mark.parametrize(("name", "number"), FUNCTIONS)
