@@ -113,8 +113,6 @@ def product_on_cuda(xp, input, other):
 
 
 _LARGE = 1 << 12  # multiplications from which a product in C repays the way to it
-
-
 _batches_in_c = native_function("product_batch", lambda *operands: NotImplemented)
 
 
@@ -123,8 +121,11 @@ def _batches(xp, input, other):
 
     What NumPy multiplies slowly, by columns that are not contiguous or by the same memory, is in C on one thread, too.
     """
-    (*lead, rows, inner), columns = input.shape, other.shape[-1]
-    if [*lead, inner] != [*other.shape[:-1]] or input.size * columns < _LARGE or columns < 4 or rows < 4:
+    columns = other.shape[-1]
+    if input.size * columns < _LARGE or columns < 4:
+        return NotImplemented
+    *lead, rows, inner = input.shape
+    if [*lead, inner] != [*other.shape[:-1]] or rows < 4:
         return NotImplemented
     if type(input).__module__ != "numpy" or input.dtype.char not in "fd":
         return NotImplemented
