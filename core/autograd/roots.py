@@ -11,7 +11,7 @@ from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, levels, mode, other_walks, queued, special
 from plugrad.tensor.tensor import Tensor, make
 
-_WALKS = {(c, to): {"pausing": not c, "in_function": True} for c in (0, 1) for to in (0, 1)}  # recorded, to inputs: by identity
+_WALKS = {(c, to): {"pausing": not c, "in_function": True} for c in (0, 1) for to in (0, 1)}  # told by identity
 _DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a thread: frames are not endless
 
 
