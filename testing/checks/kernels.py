@@ -61,9 +61,7 @@ def _against_general(op) -> None:
     """Assert that an op gives with its kernel for the CPU what it gives with the one for any backend."""
     done = 0
     with _counted(op, "cpu") as calls:
-        for label, sample, guise in _cases(op, "cpu"):
-            if guise != "contiguous" and is_random(op, sample):
-                continue
+        for label, sample, guise, _ in _cases(op, "cpu"):
             given = sample.map(GUISES[guise])
             try:
                 with kernel_replaced(op, "cpu", None):
@@ -84,11 +82,12 @@ def _against_general(op) -> None:
 
 
 def _cases(op, backend):
-    """Yield (label, sample, guise) for each dtype, sample and guise in which an op is compared."""
+    """Yield (label, sample, guise, is random) for each dtype, sample and guise in which an op is compared."""
     for dtype in DTYPES:
         for number, sample in enumerate(samples_of(op, dtype=getattr(plugrad, dtype))):
-            for guise in _guises(op, sample):
-                yield f"{backend}, {dtype}, sample {number} {sample}, {guise}", sample, guise
+            guises, random = _guises(op, sample)
+            for guise in guises:
+                yield f"{backend}, {dtype}, sample {number} {sample}, {guise}", sample, guise, random
 
 
 def parity(op, device, backend):
@@ -98,24 +97,27 @@ def parity(op, device, backend):
     """
     done = 0
     with _counted(op, backend) as calls:
-        for label, sample, guise in _cases(op, backend):
-            done += _compare(op, sample.map(GUISES[guise]), backend, label, guise not in ROUNDED)
+        for label, sample, guise, random in _cases(op, backend):
+            done += _compare(op, sample.map(GUISES[guise]), backend, label, random, guise not in ROUNDED)
     if not done:
         raise Skip("no samples")
     assert calls is None or calls[0], f"the kernel that the op has for {backend!r} did not run"
 
 
-def _guises(op, sample) -> list:
-    """Return the guises in which a sample is compared; none where the CPU refuses it, which has checks of its own."""
+def _guises(op, sample) -> tuple:
+    """Return (the guises in which a sample is compared, whether its results are random).
+
+    There are none where the CPU refuses the sample, which has checks of its own.
+    """
     try:
-        as_it_is = is_random(op, sample) or op.name in IN_MEMORY
+        random = is_random(op, sample)
     except Exception:
-        return []
-    if as_it_is:
-        return ["contiguous"]
+        return [], False
+    if random or op.name in IN_MEMORY:
+        return ["contiguous"], random
     left_out = {"with ties"} if op.name in AMONG_EQUALS else set()
     left_out |= set() if op.names else {"empty"}  # ops of ops look at their inputs before
-    return [name for name in GUISES if name not in left_out]
+    return [name for name in GUISES if name not in left_out], False
 
 
 @contextlib.contextmanager
@@ -136,7 +138,7 @@ def _counted(op, backend):
         yield calls
 
 
-def _compare(op, sample, backend, label, with_gradients) -> bool:
+def _compare(op, sample, backend, label, random, with_gradients) -> bool:
     """Compare an op on a backend with the CPU; return whether the CPU takes the sample."""
     moved = sample.map(lambda t: _moved(t.detach(), backend).requires_grad_(t.requires_grad))
     try:
@@ -145,7 +147,7 @@ def _compare(op, sample, backend, label, with_gradients) -> bool:
         return False
     actual = tensors_in(call(op, moved))
     assert len(expected) == len(actual), f"{label}: {len(actual)} results, on the CPU {len(expected)}"
-    if is_random(op, sample):  # each device has random numbers of its own
+    if random:  # each device has random numbers of its own
         described = [[(t.shape, t.dtype) for t in results] for results in (actual, expected)]
         assert described[0] == described[1], f"{label}: the results are {described[0]}, on the CPU {described[1]}"
         return True
