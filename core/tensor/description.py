@@ -196,7 +196,7 @@ class Description:
         return _address(data) if data.size else 0
 
     def is_contiguous(self, memory_format=None) -> bool:
-        """Whether the elements lie in memory in row-major order, or in that of a memory format."""
+        """Whether the elements lie in row-major order, or in that of a memory format."""
         if memory_format is not None and not isinstance(memory_format, layouts.memory_format):
             kind = type(memory_format).__name__
             raise TypeError(f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}")

@@ -35,7 +35,10 @@ class Protocols:
         return data if dtypes.is_native(data.dtype) else data.astype(numpy.float32)
 
     def numpy(self, *, force=False) -> numpy.ndarray:
-        """Return the tensor as a NumPy array that shares its memory; with `force` detached and copied to the CPU."""
+        """Return the tensor as a NumPy array that shares its memory.
+
+        With `force` detached and copied to the CPU.
+        """
         array = self._shared(flag("force", force))
         if views.copies and rare.follow_copy(self):
             return rare.lent(self, force)

@@ -114,6 +114,8 @@ def right(op, values) -> tuple:
         value = right[position]
         if wanted.plain and "Tensor" not in wanted.words:
             value = right[position] = _number(value, "int" in wanted.words)
+        if type(value) is list and "ints" in wanted.words:  # which may change before what is kept of the call is used
+            value = right[position] = tuple(value)
         if isinstance(value, numpy.generic):
             value = right[position] = value.item()
         if isinstance(value, complex) and wanted.real:

@@ -92,7 +92,7 @@ class MaskedTensor(Held, Tensor):
         return from_raw(self._data.data).stride(dim)
 
     def is_contiguous(self, memory_format=None) -> bool:
-        """Whether the elements lie in memory in row-major order; ValueError for sparse ones."""
+        """Whether the elements lie in row-major order; ValueError for sparse ones."""
         if self.is_sparse:
             raise ValueError("MaskedTensors with sparse data do not have is_contiguous")
         return from_raw(self._data.data).is_contiguous(memory_format)
@@ -106,7 +106,7 @@ class MaskedTensor(Held, Tensor):
         return from_raw(self._data.mask)
 
     def to_tensor(self, value):
-        """Return an ordinary tensor, with a value in the place of what is masked out; gradients pass."""
+        """Return an ordinary tensor, with a value in the place of what is masked out."""
         return self.get_data().masked_fill(self.get_mask().logical_not(), value)
 
     def item(self):
@@ -135,7 +135,7 @@ class MaskedTensor(Held, Tensor):
         return text(self)
 
     def to_sparse(self, *, layout=None):
-        """Return a masked tensor with sparse elements and mask: what is masked out has no entries."""
+        """Return one with sparse elements and mask, without what is masked out."""
         return rules["to_sparse"](self, layout=layout)
 
     def to_sparse_coo(self):

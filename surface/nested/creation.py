@@ -218,7 +218,7 @@ def masked_select(tensor, mask):
 
 
 def to_padded_tensor(input, padding, output_size=None, out=None):
-    """Return a dense tensor with the components of a nested one, and a number behind them.
+    """Return a dense tensor with the components of a nested one, then a number.
 
     Args:
         input: a nested tensor.
@@ -228,7 +228,7 @@ def to_padded_tensor(input, padding, output_size=None, out=None):
     Raises RuntimeError for an `output_size` that is too small, and for what is not nested.
 
     >>> import plugrad as torch
-    >>> x = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([3])])
+    >>> x = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([3])], layout=torch.jagged)
     >>> torch.nested.to_padded_tensor(x, 0)
     tensor([[1, 2],
             [3, 0]])

@@ -131,7 +131,7 @@ def _get_current_function_mode_stack() -> list:
 
 
 def dispatch_mode_stack() -> list:
-    """Return the dispatch modes of this thread, the one that was entered last at the end.
+    """Return the dispatch modes of this thread, the one entered last at the end.
 
     >>> import plugrad as torch
     >>> torch.overrides.dispatch_mode_stack()
@@ -141,7 +141,7 @@ def dispatch_mode_stack() -> list:
 
 
 def in_dispatch_mode() -> bool:
-    """Whether a dispatch mode was entered in this thread, be it off for the length of its own call.
+    """Whether a dispatch mode was entered in this thread, be it off at present.
 
     >>> import plugrad as torch
     >>> torch.overrides.in_dispatch_mode()
@@ -151,9 +151,9 @@ def in_dispatch_mode() -> bool:
 
 
 class WithoutDispatchModes(Region):
-    """A context in which some dispatch modes of the thread, those entered last, are off: all of them by default.
+    """A context in which the dispatch modes of the thread entered last are off.
 
-    `with` gives the list of those modes, the one that was entered last first.
+    All of them by default. `with` gives the list of those modes, the one that was entered last first.
 
     >>> import plugrad as torch
     >>> with torch.overrides.WithoutDispatchModes() as modes:

@@ -240,7 +240,7 @@ def sparse_bsc_tensor(
     ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
     check_invariants=None,
 ):  # fmt: skip
-    """Return a sparse matrix of dense blocks, compressed by columns of blocks; see sparse_bsr_tensor."""
+    """Return a matrix of blocks, compressed by columns of them; see sparse_bsr_tensor."""
     return _compressed_tensor("sparse_bsc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
@@ -249,7 +249,7 @@ def sparse_compressed_tensor(
     compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
     requires_grad=False, check_invariants=None,
 ):  # fmt: skip
-    """Return a sparse matrix compressed as `layout` says: sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
+    """Return a matrix of layout sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
     name = _layout_name(layout)
     if name not in ("sparse_csr", "sparse_csc", *_BLOCKS):
         raise RuntimeError(

@@ -110,7 +110,8 @@ def public(place):
         if not callable(value) or inspect.ismodule(value) or not home.startswith(("plugrad", "torch")):
             continue
         yield name, value
-        for attribute, member in vars(value).items() if inspect.isclass(value) else ():
+        for attribute, member in [*vars(value).items()] if inspect.isclass(value) else ():
+            member = member if isinstance(member, property) else getattr(value, attribute)  # which loads a lazy method
             if not attribute.startswith("_") and (callable(member) or isinstance(member, (property, classmethod))):
                 yield f"{name}.{attribute}", member
 
