@@ -274,6 +274,7 @@ def reset():
         library.set_printoptions(profile="default")
         library.manual_seed(0)
         library.use_deterministic_algorithms(False)
+        library.set_float32_matmul_precision("highest")
         library.set_default_device(None)
 
 

@@ -128,6 +128,7 @@ def plain_calls():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("modes_are_put_back")
 def test_each_result_of_every_op_is_written_to_the_dtypes_that_pytorch_writes_it_to():
     known = {name for names in KNOWN.values() for name in names.split()}
     checked, different = 0, {}

@@ -35,6 +35,7 @@ def test_many_programs_are_tried():
     assert len(PROGRAMS) > 500 and len(set(PROGRAMS)) == len(PROGRAMS)
 
 
+@pytest.mark.usefixtures("modes_are_put_back")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_mistake_is_refused_as_in_pytorch(program):
     with warnings.catch_warnings():
