@@ -179,7 +179,7 @@ class Description:
         steps = [step // size for step in data.strides]
         # NumPy leaves open the strides of new empty arrays and dimensions of size 1: PyTorch's go by what is behind.
         if 0 in steps and (0 in shape or 1 in shape):
-            empty, after = not any(steps), 1
+            empty, after = 0 in shape and not any(steps), 1
             for i in range(len(shape) - 1, -1, -1):
                 steps[i] = after if empty or shape[i] == 1 and not steps[i] else steps[i]
                 after = steps[i] * max(shape[i], 1)

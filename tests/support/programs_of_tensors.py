@@ -1,6 +1,13 @@
 """Programs that once differed from PyTorch: values, views, writes, dtypes; source about a module `T`."""
 
 PROGRAMS = {
+    "elements of one memory have no step between them": """
+        x = T.tensor([1.5, 0.25])
+        a = x[0].unsqueeze(0).expand(2, 1)
+        b = x[:1][None].expand(3, 2, 1)
+        c = x[:1].expand(2, 1).T
+        d = x[1].expand(2)[None]
+    """,
     "a scalar view is written with itself, and summed over a broadcast": """
         x = T.tensor([1.0, 3.0], requires_grad=True)
         y = x.sum() * 2
