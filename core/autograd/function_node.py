@@ -149,6 +149,7 @@ class FunctionNode(Node):
         if source is not None:
             output._view = mark_view(source, None, ())
         if type(output._view) is View:
+            rare.keep_flag(output)
             output._view.error = self._not_written(number)
         return output
 

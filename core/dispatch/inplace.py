@@ -109,15 +109,15 @@ def check_writable(target) -> None:
         inference.check_writable(target)
     if not mode.grad:
         return
-    if target._edge is LEAF:
-        hint = "wrap it in `with torch.no_grad():` to update a parameter, or write the operation out of place"
-        raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation: {hint}")
     base = target._base
     if base is not None and (target._edge is not None or base._edge is not None):
         target._view.check()
         if base._edge is LEAF or base._edge is None:
             what = "a view of a leaf Variable that requires grad is being used in an in-place operation"
             raise RuntimeError(f"{what}: clone() the leaf first, or wrap the write in `with torch.no_grad():`")
+    if target._edge is LEAF:
+        hint = "wrap it in `with torch.no_grad():` to update a parameter, or write the operation out of place"
+        raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation: {hint}")
 
 
 def store(target, result):

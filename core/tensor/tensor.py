@@ -28,7 +28,7 @@ from plugrad.tensor.description import Description
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.overriding import disabled, watch_classes
 from plugrad.tensor.protocols import Protocols
-from plugrad.tensor.views import Base, View, check_memory, copies
+from plugrad.tensor.views import Base, View, check_memory, copies, follows_base
 
 _new = object.__new__
 __getattr__, _ = lazy_names(globals(), None, {"legacy": "from_arguments", "tensor.copies": "_rebuild"})
@@ -86,12 +86,10 @@ class Tensor(Description, Protocols):
         if type(mark) is Base and mark.returns:
             rare.follow_shape(view, mark)
         generation = mark.generation if type(mark) is Base else 0
-        if view.generation == generation:
+        if view.generation == generation or view.generation < 0 and rare.follow_flag(self, view, generation, used):
             return
         if view.refusal() is not None:
-            if mode.grad and (self._edge is not None or view.base._edge is not None):
-                raise RuntimeError(view.refusal())
-            return
+            return view.check() if mode.grad and (self._edge is not None or view.base._edge is not None) else None
         with inference_mode(False), enable_grad():
             current = view.base
             for step in view.steps():
@@ -103,7 +101,7 @@ class Tensor(Description, Protocols):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
-        return self._edge is not None or self._live_edge(False) is not None
+        return self._edge is not None and not follows_base(self) or self._live_edge(None) is not None
 
     @requires_grad.setter
     def requires_grad(self, value=None):
@@ -115,8 +113,10 @@ class Tensor(Description, Protocols):
 
     def requires_grad_(self, requires_grad=True):
         """Set whether operations on this leaf are recorded; return the tensor."""
-        edge = self._live_edge()
+        edge = self._live_edge(None)
         if flag("requires_grad", requires_grad):
+            if follows_base(self):
+                rare.keep_flag(self)
             if edge is None:
                 if not (self._type.dtype.is_floating_point or self._type.dtype.is_complex):
                     raise RuntimeError(

@@ -114,8 +114,16 @@ def mark_view(source, op, rest, output=None):
     view.op, view.rest, view.output = op, rest, output
     view.error = None
     if modes.paused and not modes.mode.records():
-        view.error = UNRECORDED[bool(modes.special) and modes.mode.inference]
+        view.error = UNRECORDED[1 if modes.special and modes.mode.inference else 0]
+        if view.base._edge is not None:  # it requires grad as long as the base does: see `rare.follow_flag`
+            view.generation = -modes.tick()
     return view
+
+
+def follows_base(tensor) -> bool:
+    """Whether a tensor requires grad because its base does, of which it is an unrecorded view."""
+    view = tensor._view
+    return type(view) is View and view.generation < 0 and view.error is not None
 
 
 def next_generation(base) -> None:

@@ -231,21 +231,6 @@ def views_of_inference_tensors_forward(program, found, oracle, subject, watch):
 
 
 @kind
-def views_that_are_saved(program, found, oracle, subject, watch):
-    """A view made under no_grad() of what requires grad does not; PyTorch writes to a file that it does.
-
-    The difference goes when there are no views.
-    """
-    saved = r"through_file\(\{'\w+': v\d+\["
-    if found.kind not in HISTORY or not matches(saved, program):
-        return False
-    plain = [re.sub(r"('\w+': v\d+)\[[^]]*\]", r"\1.clone()", statement) for statement in program]
-    return difference(plain, oracle, subject, watch) is None
-
-
-
-
-@kind
 def linearized_at_constants(program, found, oracle, subject, watch):
     """What linearize() is given depends on what it was made of; in PyTorch the place is a constant.
 

@@ -99,7 +99,7 @@ class Run:
         self.names["noting"] = False
         self.before = set(self.names)
         self.modes = contextlib.ExitStack()
-        self.message = ""
+        self.message, self.views = "", {}
 
     def __enter__(self):
         self.modes.enter_context(self.T.enable_grad())
@@ -139,6 +139,21 @@ class Run:
                 for path, tensor in (*value.named_parameters(), *value.named_buffers()):
                     tensors[name + re.sub(r"\.(\d+)", r"[\1]", f".{path}")] = tensor
         return tensors
+
+    def ambiguous(self) -> list[str]:
+        """Return the names of views without history whose bases require grad only since the views were made.
+
+        PyTorch has these require grad from then on, and lets their gradients vanish; here they do not.
+        """
+        found, seen = [], {}
+        for name, tensor in self.tensors().items():
+            if held(tensor) and tensor._is_view() and tensor.is_leaf:
+                now = tensor._base.requires_grad
+                seen[id(tensor)] = before = self.views.get(id(tensor), now)
+                if now and not before:
+                    found.append(name)
+        self.views = seen
+        return found
 
 
 _compiled: dict = {}
@@ -224,14 +239,6 @@ def unlike(expected: dict, actual: dict, tolerance: float, named=True) -> str | 
     return None
 
 
-def ambiguous(tensor) -> bool:
-    """Whether a tensor is a view of one that requires grad, made under no_grad().
-
-    PyTorch says of it that it requires grad, and lets its gradient vanish; here it does not, as PyTorch documents it.
-    """
-    return held(tensor) and tensor._is_view() and tensor.is_leaf and tensor.requires_grad and tensor._base.requires_grad
-
-
 def held(tensor) -> bool:
     """Whether PyTorch can say of a tensor what its history is, which it refuses for some views after writes."""
     try:
@@ -289,7 +296,7 @@ def difference(program, oracle, subject, watch=True, within=None, instead=None, 
             tolerance, named = max(tolerance, tolerance_of(expected), inside), named and names_nodes(statement)
             if one != other:
                 return Difference("error", position, "the statement", one, other, expected.message or actual.message)
-            if any(ambiguous(tensor) for tensor in expected.tensors().values()):
+            if expected.ambiguous():
                 return None
             if watch:
                 found = compare_tensors(position, expected, actual, tolerance, named)

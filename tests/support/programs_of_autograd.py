@@ -40,6 +40,47 @@ PROGRAMS = {
         z.add_(x[0, :1])
         z.add_(1)
     """,
+    "views made under no_grad require grad as long as their base does": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = x * 2
+        with T.no_grad():
+            a = x[0]
+            b = a[:1]
+            c = y.T
+            d, e = y.unbind()
+            f = x.detach()[0]
+        with T.inference_mode():
+            g = x.view(4)
+        h = a * x[1] + b
+        h.sum().backward()
+        i = c[1].exp()
+        i.sum().backward()
+        a.add_(1)
+        T.autograd.grad(a.sum(), a)
+        a.requires_grad_(False)
+        c.detach_()
+        g.register_hook(see('g'))
+        (g * 2).sum().backward()
+        g.requires_grad_()
+        (g * 2).sum().backward()
+        x.requires_grad_(False)
+        a.requires_grad_()
+        (a * b).sum().backward()
+    """,
+    "views made under no_grad are of no use after a write": """
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        with T.no_grad():
+            a = x[0]
+            x.mul_(2)
+            b = x[1]
+        print(a.requires_grad)
+        c = a[0]
+        d = a * 2
+        with T.no_grad():
+            e = a * 2
+        f = b * 2
+        del a, c
+    """,
     "views of leaves are not written, by Functions either": """
         x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         a = x.as_strided((2,), (1,))

@@ -31,7 +31,7 @@ from support import (  # noqa: F401
     program_transforms,
 )
 from support.program_kinds import listed
-from support.program_runs import SEEN, SEEN_OF_VARIABLES, Run, ambiguous, difference, held, shrink
+from support.program_runs import SEEN, SEEN_OF_VARIABLES, Run, difference, held, shrink
 from support.program_statements import KINDS, WEIGHTS
 
 REGIONS = (
@@ -70,10 +70,9 @@ class Writer:
     def add(self, statement: str) -> None:
         """Append a statement; have it forget the tensors that it left `ambiguous`."""
         self.run.step(statement)
-        for name, tensor in self.tensors().items():
-            if ambiguous(tensor):
-                statement += f"\ndel {name}"
-                exec(f"del {name}", self.run.names)
+        for name in self.run.ambiguous():
+            statement += f"\ndel {name}"
+            exec(f"del {name}", self.run.names)
         self.statements.append(statement)
 
     def in_region(self, statement: str) -> str:
@@ -84,8 +83,6 @@ class Writer:
             self.region, self.left = self.random.choice(REGIONS), self.random.choice((1, 1, 2, 4))
         self.left -= 1
         if re.search(r"\.(t|transpose|swapaxes|unsqueeze|squeeze)_\(", statement):  # a shape that no node knows of
-            return statement
-        if "through_file({" in statement:  # of a view that would be ambiguous
             return statement
         if "inference" in self.region and re.search("requires_grad|copy|Parameter|backward|grad|detach_", statement):
             return statement
