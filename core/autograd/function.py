@@ -29,14 +29,15 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors):
         """Keep tensors (or None) for backward; `saved_tensors` checks that none changed."""
-        for number, tensor in enumerate(tensors):
+        for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
-                what = f"argument {number} is of type {type(tensor).__name__}: keep other things as attributes of ctx"
-                raise TypeError(f"save_for_backward can only save variables, but {what}")
+                rare.refuse_to_save(tensors, TypeError("save_for_backward can only save variables, but "))
         self._to_save = tensors
 
     def save_for_forward(self, *tensors):
         """Keep tensors (or None) for `jvp`, which finds them in `saved_tensors`."""
+        if not all([tensor is None or isinstance(tensor, Tensor) for tensor in tensors]):
+            rare.refuse_to_save(tensors, AssertionError("save_for_forward expects all arguments to be tensors, but "))
         if levels:
             self._for_forward = tensors
 
@@ -139,7 +140,7 @@ def _run(node, args, kwargs):
     output = node.forward(context, args, kwargs)
     if records:
         node.check_inputs(inputs, start)
-    several = isinstance(output, (tuple, list))
+    several = type(output) if isinstance(output, (tuple, list)) else None
     outputs = list(output) if several else [output]
     context.num_outputs = len(outputs)
     if context._dirty or context._not_differentiable:
@@ -150,7 +151,7 @@ def _run(node, args, kwargs):
         node.keep(args, kwargs, inputs, outputs)
     else:
         outputs = node.without_history(inputs, outputs)
-    return tuple(outputs) if several else outputs[0]
+    return outputs[0] if not several else outputs if issubclass(several, list) else tuple(outputs)
 
 
 __getattr__, __dir__ = lazy_names(globals(), None, {

@@ -62,7 +62,7 @@ class FunctionNode(Node):
     of them runs: it holds the node.
     """
 
-    __slots__ = ("attributes", "outputs", "slots", "counts", "arguments")
+    __slots__ = ("attributes", "outputs", "slots", "counts", "arguments", "types")
 
     user: type
     pure, restores = False, True
@@ -119,6 +119,7 @@ class FunctionNode(Node):
         """Give the node its edges; return the outputs with it as their history."""
         self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
         self.fit = tuple([None if tensor._edge is None else (tensor._data.shape, tensor._type.np) for tensor in inputs])
+        self.types = [None if tensor._edge is None else tensor._type.plain for tensor in inputs]
         self.counts = [
             None if isinstance(argument, Tensor) else len(tensors) for argument, tensors in zip(arguments, by_argument)
         ]
@@ -245,9 +246,9 @@ class FunctionNode(Node):
         create = F is recorded
         context = rare.run_forward_again(self) if create and self.arguments is not None else self.context()
         grads = self._by_tensor(self._call_backward(context, self.materialize(g)))
-        for number, grad in enumerate(grads):
-            if grad is not None and not isinstance(grad, Tensor):
-                rare.refuse_gradient(self, number, grad)
+        for number, (grad, ttype) in enumerate(zip(grads, self.types)):
+            if grad is not None and (not isinstance(grad, Tensor) or grad._type is not ttype):
+                grads[number] = rare.checked_gradient(self, number, grad, ttype)
         if saved and not retain:
             self.saved = None
         return grads if create else [None if grad is None else grad._data for grad in grads]
@@ -263,7 +264,7 @@ class FunctionNode(Node):
 
     def _by_tensor(self, grads) -> list:
         """Return one gradient for each tensor among the arguments, of what backward returned for the arguments."""
-        grads = list(grads) if isinstance(grads, (tuple, list)) else [grads]
+        grads = list(grads) if isinstance(grads, tuple) else [grads]
         plain = len(grads) == len(self.counts) == self.counts.count(None)
         return grads if plain else rare.gradients_of_nested(self, grads)
 

@@ -17,7 +17,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
     "autograd.rare.operands": "beside_array check_elements check_out_dtype check_outs device_mismatch in_dtype_of "
     "narrow of_two_devices refuse_mixture refuse_whole type_without_tensors",
-    "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap store_overlapping",
+    "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap store_overlapping warn_of_resizing",
     "registry.third_parties.op_records": "check_op check_options", "autograd.rare.overwritten": "overwriting",
     "autograd.forward_ad.rules": "transposed", "autograd.graph.multi_grad": "other_walk",
     "autograd.rare.older_forms": "older_form", "autograd.graph.edges": "stand_in",
@@ -25,6 +25,6 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "stale", "autograd.graph.calls": "call_node",
     "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base "
     "follow_reshape follow_write lift_saved old_value", "autograd.rare.function_mistakes": "gradients_of_hook "
-    "check_marked check_returned gradients_of_nested no_answer refuse_changed_gradient refuse_gradient saved_once "
-    "saved_variables the_vjp warn_of_old_style with_defaults",
+    "check_marked check_returned checked_gradient gradients_of_nested no_answer refuse_changed_gradient refuse_to_save "
+    "saved_once saved_variables the_vjp warn_of_old_style with_defaults",
 })  # fmt: skip

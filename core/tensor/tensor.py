@@ -8,7 +8,6 @@ says of which base the tensor is a view. Methods and operators that are ops are 
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict
 
@@ -357,14 +356,6 @@ def ensure_tensor(value):
     return value if value is None or isinstance(value, Tensor) else from_raw(value)
 
 
-_RESIZED = (
-    "An output with one or more elements was resized since it had shape {}, which does not match the required output "
-    "shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
-    "have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
-    "t.resize_(0)."
-)
-
-
 def write_out(op, result, out, resized=True, values=()):
     """Put the result of an op into the tensor given as `out=`; return that.
 
@@ -396,7 +387,7 @@ def write_out(op, result, out, resized=True, values=()):
         out._data[...] = result._data
     else:
         if resized and out.numel():
-            warnings.warn(_RESIZED.format(list(out.shape), list(result.shape)), stacklevel=5)
+            rare.warn_of_resizing(out, result)
         out._data = lay_out(result)._data.astype(out._type.np)
         touch(out)
     return out

@@ -59,7 +59,7 @@ def _by_rule(jvp, context, arguments, outputs, hidden, direction) -> tuple:
     given = [_tangent(value, hidden, direction, node) for value in arguments]
     before = {id(value): (tangent, _version(tangent)) for value, tangent in zip(arguments, given)}
     tangents = jvp(context, *given)
-    tangents = tuple(tangents) if isinstance(tangents, (tuple, list)) else (tangents,)
+    tangents = tangents if isinstance(tangents, tuple) else (tangents,)
     _check(node, outputs, tangents, arguments, before)
     return tangents
 
@@ -110,6 +110,11 @@ def _check(node, outputs, tangents, arguments, before) -> None:
             raise RuntimeError(
                 f"Function's jvp returned a gradient at position {number}, but the corresponding forward output is not "
                 "a differentiable Tensor. You should return None at that position instead."
+            )
+        if not is_float(tangent):
+            raise RuntimeError(
+                f"Function's jvp returned a tangent of {tangent.dtype} at position {number}, for an output of "
+                f"{output.dtype}: convert it, or return None where the output does not change."
             )
         if tangent.shape != output.shape:
             raise RuntimeError(

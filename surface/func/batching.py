@@ -361,6 +361,8 @@ def _checked_pair(pair) -> tuple:
             f"compatible with the output: `return y, 0`. Got {kind}"
         )
     results, placed = pair
+    if not all(dim is None or isinstance(dim, int) for dim in nest.leaves(placed)):
+        raise TypeError(f"The vmap staticmethod returned out_dims of {placed!r}: each must be an int, or None")
     misfit = RuntimeError(
         f"The vmap staticmethod returned an incompatible (out_dims, output) tuple: out_dims is {placed}, which does "
         f"not fit results of type {type(results).__name__}: write a dim (or None) for each"

@@ -78,6 +78,13 @@ def check_returned(context, inputs, outputs) -> None:
         )
 
 
+def refuse_to_save(given, error):
+    """Raise an error, which is completed, for what a Function was to save among its tensors and is none."""
+    number = next(i for i, one in enumerate(given) if one is not None and not isinstance(one, Tensor))
+    what = f"argument {number} is of type {type(given[number]).__name__}: keep other things as attributes of ctx"
+    raise type(error)(error.args[0] + what)
+
+
 def the_vjp(user):
     """Return the `vjp` of a Function, which is another name for `backward`; RuntimeError if it has both."""
     if user.backward is not Function.backward:
@@ -109,12 +116,27 @@ def refuse_changed_gradient(node) -> None:
     )
 
 
-def refuse_gradient(node, number, grad) -> None:
-    """Raise RuntimeError, for a gradient that is no tensor."""
-    raise RuntimeError(
-        f"function {node.name()} returned a gradient at index {number} of type {type(grad).__name__}: "
-        "expected Variable or None"
-    )
+def checked_gradient(node, number, grad, ttype):
+    """Return a gradient that backward returned for an input of a tensor type, None for one that requires none.
+
+    Raises RuntimeError for what is no tensor, for another device, and for complex numbers in the place of real ones.
+    """
+    if not isinstance(grad, Tensor):
+        hint = ": return a tuple, with a gradient for each argument of forward" if isinstance(grad, list) else ""
+        raise RuntimeError(
+            f"function {node.name()} returned a gradient at index {number} of type {type(grad).__name__}: "
+            f"expected Variable or None (got {type(grad).__name__}){hint}"
+        )
+    if ttype is None:
+        return grad
+    have, what = grad._type, f"Function {node.name()} returned an invalid gradient at index {number} - expected"
+    if have.device is not ttype.device:
+        if grad.ndim:
+            raise RuntimeError(f"{what} device {ttype.device} but got {have.device}: move it with .to()")
+        grad = grad.to(ttype.device)
+    if not have.dtype.is_floating_point and have.dtype.is_complex is not ttype.dtype.is_complex:
+        raise RuntimeError(f"{what} {ttype.dtype} but got {have.dtype}: take its .real part, or convert it")
+    return grad
 
 
 def gradients_of_nested(node, grads) -> list:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy
 
 from plugrad import Tensor, nest
@@ -55,6 +57,19 @@ def store_overlapping(error, op, target, values, result):
     unlock(unlocked)
     unlocked[changed] = new[changed]
     return target
+
+
+_RESIZED = (
+    "An output with one or more elements was resized since it had shape {}, which does not match the required output "
+    "shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
+    "have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+    "t.resize_(0)."
+)
+
+
+def warn_of_resizing(out, result) -> None:
+    """Warn that a tensor given as `out=` gets the shape of the result, and other memory with it."""
+    warnings.warn(_RESIZED.format(list(out.shape), list(result.shape)), stacklevel=6)
 
 
 # Ops whose `out=` must have nothing of the memory of their inputs, and those where it may only be all of it, as of
