@@ -365,8 +365,8 @@ BRINGS = {
         "all any count_nonzero deviation logsumexp mean nanmean nansum prod std std_mean sum trace var var_mean "
         "variance",
         "Tensor.all Tensor.any Tensor.count_nonzero Tensor.logsumexp Tensor.mean Tensor.nanmean Tensor.nansum "
-        "Tensor.prod Tensor.std Tensor.std_mean Tensor.sum Tensor.trace Tensor.var Tensor.var_mean all any "
-        "count_nonzero logsumexp mean nanmean nansum prod special.logsumexp std std_mean sum trace var var_mean",
+        "Tensor.prod Tensor.std Tensor.sum Tensor.trace Tensor.var all any count_nonzero logsumexp mean nanmean "
+        "nansum prod special.logsumexp std std_mean sum trace var var_mean",
     ),
     "plugrad.plugins.ops.repeating": (
         "arranged clone contiguous flip fliplr flipud interleave interleave_index repeat repeat_interleave roll rot90 "

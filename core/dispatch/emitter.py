@@ -167,7 +167,10 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
 
     def take_plain(self, argument, known="_plain", otherwise="_PLAIN") -> str:
         name = argument.name
-        return f"if type({name}) not in {self.types(name, known, otherwise)}:\n    raise _General\n{name}_ = {name}"
+        taken = f"if type({name}) not in {self.types(name, known, otherwise)}:\n    raise _General\n{name}_ = {name}"
+        if name != "keepdim" or not self.op.keeps_given:
+            return taken
+        return f"if {name} is MISSING:\n    {name}_ = {name} = False\nelse:\n{textwrap.indent(taken, '    ')}"
 
     def take_shape(self, argument) -> str:
         name, kind = argument.name, self.op.known_kinds.get(argument.name)
@@ -187,11 +190,11 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
 if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
     raise _General
 {name}_ = {name} % _d if type({name}) is int and -_d <= {name} < _d else _axes({name}, _d)"""
+        if self.op.keeps_given:  # None itself is rare
+            whole = f"if {name} is MISSING:\n    if keepdim is not MISSING:\n        raise _General\n"
+            return f"{whole}    {name}_ = {name} = None\nelse:\n{textwrap.indent(taken, '    ')}"
         if kind is not None and type(None) not in kind.types:
             return taken
-        if self.op.keeps_given:  # None itself is rare
-            whole = f"if {name} is MISSING:\n    if keepdim:\n        raise _General\n    {name}_ = {name} = None"
-            return f"{whole}\nelse:\n{textwrap.indent(taken, '    ')}"
         return f"{name}_ = {name}\nif {name} is not None:\n{textwrap.indent(taken, '    ')}"
 
     def take_absent(self, argument) -> str:

@@ -39,6 +39,8 @@ def signature_source(op, documented=False, takes_out=None, older=False) -> str:
     names = numpy_names(op)
     if names and "dim" in op.positional and ("dim" not in op.defaults or op.keeps_given) and not documented:
         parts[op.positional.index("dim")] = "dim=MISSING"
+    if op.keeps_given and not documented:
+        parts[op.positional.index("keepdim")] = "keepdim=MISSING"
     keyword = [parameter_source(op, name) for name in op.keyword_only]
     if op.has_out if takes_out is None else takes_out:
         keyword.append("out=None")
@@ -77,7 +79,7 @@ def settle_source(op) -> str:
     """Return the lines that settle the arguments: packed parameters, and NumPy's names for `dim` and `keepdim`."""
     lines = variadic_lines(op) if op.variadic else []
     for theirs, ours in numpy_names(op).items():
-        default = "MISSING" if ours not in op.defaults or ours == "dim" and op.keeps_given else default_source(op, ours)
+        default = "MISSING" if ours not in op.defaults or op.keeps_given else default_source(op, ours)
         lines += [f"    if {theirs} is not MISSING:", f"        if {ours} != {default}:"]  # one argument by two names
         lines += [f'            raise TypeError("{op.name}() takes {ours} or {theirs}, not both")']
         lines += [f"        {ours} = {theirs}"]
@@ -88,8 +90,9 @@ def settle_source(op) -> str:
 
 
 def whole_source(op) -> list:
-    """Return the lines that settle a dim that was left out, where that counts."""
-    return ["    if dim is MISSING:", "        dim = None if not keepdim else _refuse_whole(_op)"] * op.keeps_given
+    """Return the lines that settle dim and keepdim where it counts that they were left out."""
+    whole = ["    if dim is MISSING:", "        dim = None if keepdim is MISSING else _refuse_whole(_op)"]
+    return [*whole, "    keepdim = False if keepdim is MISSING else keepdim"] if op.keeps_given else []
 
 
 def joins(op) -> bool:

@@ -6,8 +6,9 @@ from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
-    "autograd.rare.anomaly": "check_nan explain note_stack watching_walks", "autograd.rare.data_mistakes": "check_data",
-    "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
+    "autograd.rare.anomaly": "check_nan explain note_stack watching_walks", "autograd.rare.fresh_threads":
+    "in_fresh_thread", "autograd.rare.data_mistakes": "check_data refuse_grad",
+    "autograd.rare.factories": "check_size factory_of_layout laid_as",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
     "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.rare.results": "fresh wrapped",

@@ -167,24 +167,9 @@ class Tensor(Description, Protocols):
 
     @grad.setter
     def grad(self, value):
-        if value is not None:
-            if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__!r}"
-                )
-            if value is self:
-                raise RuntimeError("can't assign Variable as its own grad")
-            if value.shape != self.shape:
-                raise RuntimeError(
-                    f"assigned grad has data of a different size: {list(value.shape)}, the tensor has "
-                    f"{list(self.shape)}"
-                )
-            if value._type.plain is not self._type.plain:
-                what = "device" if value.device is not self.device else "type"
-                raise RuntimeError(
-                    f"attempting to assign a gradient with data of a different {what}: {value._type}, the tensor has "
-                    f"{self._type}"
-                )
+        fits = isinstance(value, Tensor) and value.shape == self.shape and value._type.plain is self._type.plain
+        if value is self or value is not None and not fits:
+            rare.refuse_grad(self, value)
         self._grad = value
 
     @grad.deleter

@@ -304,11 +304,12 @@ for _op in (max_all, min_all):
 def overloaded(whole, along, pair, name, input, dim, keepdim, other, out):
     """Send `max(x)`, `max(x, 1)` and `max(x, y)` to their ops."""
     more = {} if out is None else {"out": out}
-    if hasattr(dim, "requires_grad") and (keepdim or pair is None):  # a tensor without dimensions stands for an int
+    given, keepdim = keepdim is not LEFT_OUT, keepdim is True
+    if hasattr(dim, "requires_grad") and (given or pair is None):  # a tensor without dimensions stands for an int
         dim = index(dim)
     other = dim if other is None and hasattr(dim, "requires_grad") else other
-    if keepdim and (dim is LEFT_OUT or other is not None):
-        raise TypeError(f"{name}() received an invalid combination of arguments: keepdim=True needs an int for dim")
+    if given and (dim is LEFT_OUT or other is not None):
+        raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs an int for dim")
     if other is not None:
         return pair(input, other, **more)
     if dim is LEFT_OUT:
@@ -317,8 +318,11 @@ def overloaded(whole, along, pair, name, input, dim, keepdim, other, out):
     return along(input, dim, keepdim, **more)
 
 
-@composite(name="max_of", at=("max", "Tensor.max"), kinds={"dim": "tensor|int...", "other": "tensor?", "out": "any"})
-def max_of(F, input, dim=LEFT_OUT, keepdim=False, *, other=None, out=None):
+OVERLOADED = {"dim": "tensor|int...", "keepdim": "bool...", "other": "tensor?", "out": "any"}
+
+
+@composite(name="max_of", at=("max", "Tensor.max"), kinds=OVERLOADED)
+def max_of(F, input, dim=LEFT_OUT, keepdim=LEFT_OUT, *, other=None, out=None):
     """Largest element of all, along `dim` with indices, or of pairs.
 
     With a tensor in place of `dim` it is the pairwise maximum.
@@ -336,13 +340,13 @@ def max_of(F, input, dim=LEFT_OUT, keepdim=False, *, other=None, out=None):
     (tensor(4.), tensor([3., 4.]), tensor([[2., 4.],
             [3., 2.]]))
     """
-    if dim is LEFT_OUT and other is out is None and keepdim is False:
+    if dim is LEFT_OUT and other is out is None and keepdim is LEFT_OUT:
         return F.max_all(input)
     return overloaded(F.max_all, F.max, F.maximum, "max", input, dim, keepdim, other, out)
 
 
-@composite(name="min_of", at=("min", "Tensor.min"), kinds={"dim": "tensor|int...", "other": "tensor?", "out": "any"})
-def min_of(F, input, dim=LEFT_OUT, keepdim=False, *, other=None, out=None):
+@composite(name="min_of", at=("min", "Tensor.min"), kinds=OVERLOADED)
+def min_of(F, input, dim=LEFT_OUT, keepdim=LEFT_OUT, *, other=None, out=None):
     """Smallest element of all, along `dim` with indices, or of pairs.
 
     Arguments as for `max`.
@@ -351,7 +355,7 @@ def min_of(F, input, dim=LEFT_OUT, keepdim=False, *, other=None, out=None):
     >>> torch.min(torch.tensor([3., 1., 2.]), 0).indices
     tensor(1)
     """
-    if dim is LEFT_OUT and other is out is None and keepdim is False:
+    if dim is LEFT_OUT and other is out is None and keepdim is LEFT_OUT:
         return F.min_all(input)
     return overloaded(F.min_all, F.min, F.minimum, "min", input, dim, keepdim, other, out)
 

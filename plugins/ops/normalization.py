@@ -323,7 +323,7 @@ def local_response_norm_samples(make):
     yield make(2, 5, 4), 3
 
 
-@composite(at=("nn.functional.normalize",), kinds={"p": "number?"})
+@composite(at=("nn.functional.normalize",), kinds={"p": "number?", "dim": "int|ints?"})
 def normalize(F, input, p=2.0, dim=1, eps=1e-12, out=None):
     """Divide by the `p`-norm along `dim`, or by `eps` where the norm is less.
 

@@ -100,8 +100,11 @@ for _op in (median_all, nanmedian_all):
     _op.vjp(whole_vjp)
 
 
-@composite(name="median_of", at=("median", "Tensor.median"), kinds={"dim": "int...", "out": "any"})
-def median_of(F, input, dim=LEFT_OUT, keepdim=False, *, out=None):
+OVERLOADED = {"dim": "int...", "keepdim": "bool...", "out": "any"}
+
+
+@composite(name="median_of", at=("median", "Tensor.median"), kinds=OVERLOADED)
+def median_of(F, input, dim=LEFT_OUT, keepdim=LEFT_OUT, *, out=None):
     """Median of all elements; with `dim` those along it and their indices.
 
     Of an even number of elements it is the lower of the two in the middle; NaN if any element is.
@@ -113,8 +116,8 @@ def median_of(F, input, dim=LEFT_OUT, keepdim=False, *, out=None):
     return overloaded(F.median_all, F.median, None, "median", input, dim, keepdim, None, out)
 
 
-@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"), kinds={"dim": "int...", "out": "any"})
-def nanmedian_of(F, input, dim=LEFT_OUT, keepdim=False, *, out=None):
+@composite(name="nanmedian_of", at=("nanmedian", "Tensor.nanmedian"), kinds=OVERLOADED)
+def nanmedian_of(F, input, dim=LEFT_OUT, keepdim=LEFT_OUT, *, out=None):
     """Median as `median` gives it, of the elements that are not NaN.
 
     >>> import plugrad as torch

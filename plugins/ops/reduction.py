@@ -6,6 +6,7 @@ import math
 import warnings
 
 from plugrad.extend import (
+    LEFT_OUT,
     Op,
     collect,
     composite,
@@ -389,17 +390,22 @@ def variance_samples(make):
 def _spread(op, input, dim, unbiased, keepdim, correction, out=None):
     """Sort out the ways to ask for a correction: `var(x, False)`, `var(x, 1, False)`, `var(x, correction=0)`."""
     if isinstance(dim, bool):
+        if unbiased is not LEFT_OUT or keepdim or correction is not None or out is not None:
+            raise TypeError("a bool in the place of dim means 'unbiased', and comes alone: write dim=None before it")
         dim, unbiased = None, dim
-    if unbiased is not None and correction is not None:
+    if unbiased is not LEFT_OUT and correction is not None:
         raise TypeError("give either 'unbiased' or 'correction', not both")
     if correction is None:
-        correction = 1 if unbiased is None or unbiased else 0
+        correction = 1 if unbiased is LEFT_OUT else int(unbiased)
     more = {} if out is None else {"out": out}
     return op(input, dim, keepdim, correction=correction, **more)
 
 
-@composite(kinds={"dim": "int|ints|bool?"})
-def var(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+SPREAD = {"dim": "int|ints|bool?", "unbiased": "bool..."}
+
+
+@composite(kinds=SPREAD)
+def var(F, input, dim=None, unbiased=LEFT_OUT, keepdim=False, *, correction=None, out=None):
     """Variance of all elements, or along `dim`.
 
     Args:
@@ -418,8 +424,8 @@ def var(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, ou
     return _spread(F.variance, input, dim, unbiased, keepdim, correction, out)
 
 
-@composite(kinds={"dim": "int|ints|bool?"})
-def std(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+@composite(kinds=SPREAD)
+def std(F, input, dim=None, unbiased=LEFT_OUT, keepdim=False, *, correction=None, out=None):
     """Standard deviation of all elements, or along `dim`; arguments as for `var`.
 
     >>> import plugrad as torch
@@ -429,28 +435,28 @@ def std(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None, ou
     return _spread(F.deviation, input, dim, unbiased, keepdim, correction, out)
 
 
-@composite(kinds={"dim": "int|ints|bool?"})
-def var_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+@composite(at=("var_mean",), kinds=SPREAD)
+def var_mean(F, input, dim=None, unbiased=LEFT_OUT, keepdim=False, *, correction=None):
     """Variance and mean as a pair; arguments as for `var`.
 
     >>> import plugrad as torch
     >>> torch.var_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
     """
-    average = F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
-    return _spread(F.variance, input, dim, unbiased, keepdim, correction), average
+    spread = _spread(F.variance, input, dim, unbiased, keepdim, correction)
+    return spread, F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
 
 
-@composite(kinds={"dim": "int|ints|bool?"})
-def std_mean(F, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+@composite(at=("std_mean",), kinds=SPREAD)
+def std_mean(F, input, dim=None, unbiased=LEFT_OUT, keepdim=False, *, correction=None):
     """Standard deviation and mean as a pair; arguments as for `var`.
 
     >>> import plugrad as torch
     >>> torch.std_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
     """
-    average = F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
-    return _spread(F.deviation, input, dim, unbiased, keepdim, correction), average
+    spread = _spread(F.deviation, input, dim, unbiased, keepdim, correction)
+    return spread, F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @var.samples

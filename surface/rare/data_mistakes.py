@@ -1,6 +1,8 @@
-"""What can't become the data of a tensor."""
+"""What can't become the data of a tensor, or its gradient."""
 
 from __future__ import annotations
+
+from plugrad import Tensor
 
 
 def check_data(tensor, value) -> None:
@@ -15,3 +17,17 @@ def check_data(tensor, value) -> None:
             "data set to a tensor that requires gradients must be floating point or complex dtype, got "
             f"{value.dtype}: convert it by .to({tensor.dtype})"
         )
+
+
+def refuse_grad(tensor, value) -> None:
+    """Raise for what can't be the `.grad` of a tensor: TypeError if it is none itself, else RuntimeError."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__!r}")
+    if value is tensor:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if value.shape != tensor.shape:
+        sizes = f"{list(value.shape)}, the tensor has {list(tensor.shape)}"
+        raise RuntimeError(f"assigned grad has data of a different size: {sizes}")
+    what = "device" if value.device is not tensor.device else "type"
+    types = f"{value._type}, the tensor has {tensor._type}"
+    raise RuntimeError(f"attempting to assign a gradient with data of a different {what}: {types}")

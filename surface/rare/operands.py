@@ -111,10 +111,8 @@ def refuse_mixture(op, values) -> None:
 
 def refuse_whole(op) -> None:
     """Raise PyTorch's TypeError for keepdim where no dim is given."""
-    raise TypeError(
-        f"{op.name}() received an invalid combination of arguments: keepdim=True comes with a dim; write dim=None for "
-        "all dimensions"
-    )
+    rule = "keepdim comes with a dim: write dim=None for all dimensions, or leave both out"
+    raise TypeError(f"{op.name}() received an invalid combination of arguments: {rule}")
 
 
 def check_outs(op, result, out) -> None:
