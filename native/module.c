@@ -36,6 +36,16 @@ enum { LARGER = -2 }; /* `like`: the one of the first two arrays with more dimen
 
 static const char NAME[] = "plugrad.native";
 
+static int bfloat16; /* NumPy's number of it */
+
+static int type_of(PyArrayObject *x) {
+    const int type = PyArray_TYPE(x);
+    if (type == NPY_LONGLONG) return NPY_LONG;
+    if (type < NPY_USERDEF || PyArray_DESCR(x)->type != 'E' || PyArray_ITEMSIZE(x) != 2) return type;
+    bfloat16 = type;
+    return PG_BFLOAT16;
+}
+
 static int describe(pg_array *d, PyArrayObject *x, int strided) {
     if (!PyArray_ISBEHAVED_RO(x)) return 0; /* aligned, in the machine's order of bytes */
     int contiguous = PyArray_IS_C_CONTIGUOUS(x);
@@ -45,7 +55,7 @@ static int describe(pg_array *d, PyArrayObject *x, int strided) {
     d->shape = (const int64_t *)PyArray_DIMS(x);
     d->strides = (const int64_t *)PyArray_STRIDES(x);
     d->size = PyArray_SIZE(x);
-    d->type = PyArray_TYPE(x) == NPY_LONGLONG ? NPY_LONG : PyArray_TYPE(x);
+    d->type = type_of(x);
     d->flags = (contiguous ? PG_CONTIGUOUS : 0) | (PyArray_ISWRITEABLE(x) ? PG_WRITABLE : 0);
     return 1;
 }
@@ -152,7 +162,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         like = arrays[1].ndim != arrays[0].ndim ? arrays[1].ndim > arrays[0].ndim : arrays[1].size > arrays[0].size;
     if (like >= 0) {
         const pg_array *model = arrays + like;
-        result = PyArray_SimpleNew((int)model->ndim, (npy_intp *)model->shape, model->type);
+        const int type = model->type == PG_BFLOAT16 ? bfloat16 : model->type;
+        result = PyArray_SimpleNew((int)model->ndim, (npy_intp *)model->shape, type);
         if (!result) goto end;
         describe(arrays + na, (PyArrayObject *)result, 0);
     } else arrays[na].data = NULL; /* so a kernel sees how many there are */

@@ -165,8 +165,9 @@ class TensorType:
         self.rare = self.symbolic or self.home is self  # whether every call takes the general path
         self.is_differentiable = element.is_floating_point or element.is_complex
         self.is_limited = element.is_complex or element in dtypes.EIGHT_BITS  # whether not every op takes it
-        # Python numbers as 0-d arrays; with bool any number gives another dtype
-        self.constants = None if element is dtypes.bool else _Integers() if dtypes.is_integral(self.np) else {}
+        # Python numbers as 0-d arrays; with bool any number gives another dtype, beside halves it is none
+        no = element is dtypes.bool or dtypes.is_half(self.np)
+        self.constants = None if no else _Integers() if dtypes.is_integral(self.np) else {}
 
     def variant(self) -> TensorType:
         """Return the variant of this type for tensors that have something rare about them."""

@@ -92,6 +92,8 @@ class Elementwise(Op):
         compute = result.numpy
         if result.name in _COMPUTE_IN and not getattr(self.kernels.get(ttype.backend.name), "halves", False):
             rare.narrow(self, raw, result)
+            if rare.takes_halves(self, ttype, raw, result):
+                return compute
             compute = getattr(dtypes, self.widens.get(result.name, result.name)).numpy
         for position in self.promoted:
             value = raw[position]
@@ -103,6 +105,9 @@ class Elementwise(Op):
             return dtypes.bool.numpy
         # A complex operand may give a real result (abs, angle): the kernel knows.
         return None if result.is_complex else result.numpy
+
+    def compute(self, ttype, raw):
+        return self.run_kernel(ttype, raw) if ttype.np.itemsize != 2 else rare.in_halves(self, ttype, raw)
 
     def explain(self, error, raw):
         if isinstance(error, ValueError):

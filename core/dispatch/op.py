@@ -53,7 +53,7 @@ class FastKernels(dict):
     def __missing__(self, ttype):
         op, direct = self.op, self.plan is not None
         kernel = op.fast_kernel(ttype) if _served(op, ttype, direct) else None
-        if direct and kernel is None and ttype.backend.name not in op.kernels and self.plan.takes_integers(ttype):
+        if direct and kernel is None and ttype.backend.name not in op.kernels and self.plan.takes_others(ttype):
             kernel = op.kernel_for(ttype.backend.name)
         self[ttype] = kernel = getattr(kernel, "direct", kernel)  # in C
         return kernel
@@ -68,7 +68,7 @@ class FastWrites(FastKernels):
         op = self.op
         served = _served(op, ttype, op.write_function is None) and not ttype.symbolic
         if op.write_function is None:  # written by an array function
-            served = served and (op.fast_kernel(ttype) is not None or op.plan.in_place().takes_integers(ttype))
+            served = served and (op.fast_kernel(ttype) is not None or op.plan.in_place().takes_others(ttype))
         self[ttype] = answer = (hasattr(ttype.array_type, "setflags") or "unlocked") if served else None
         return answer
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy
 
-from plugrad.devices.dtypes import is_integral
+from plugrad.devices.dtypes import is_half, is_integral
 from plugrad.needs import SIGNS
 
 ROLES = {
@@ -142,9 +142,11 @@ class CallPlan:
         """The argument whose tensor type is that of the call."""
         return self.arguments[0]
 
-    def takes_integers(self, ttype) -> bool:
-        """Whether the array function does with integers or bool of a type just what the interpreter would."""
+    def takes_others(self, ttype) -> bool:
+        """Whether the array function does with integers, bool or halves of a type just what the interpreter would."""
         op, dtype = self.op, ttype.np
+        if is_half(dtype):
+            return self.target is None and self.direct in getattr(ttype.functions, "halves", ())
         if ttype.xp is not numpy or ttype.rare or not is_integral(dtype) or op.promote == "float" or not self.direct:
             return False
         count = sum(argument.role in ("lead", "operand", "partner") for argument in self.arguments)

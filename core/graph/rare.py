@@ -17,7 +17,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
     "autograd.rare.operands": "beside_array check_elements check_out_dtype check_outs device_mismatch in_dtype_of "
-    "narrow of_two_devices refuse_mixture refuse_whole type_without_tensors",
+    "in_halves narrow of_two_devices refuse_mixture refuse_whole takes_halves type_without_tensors",
     "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap store_overlapping warn_of_resizing",
     "registry.third_parties.op_records": "check_op check_options", "autograd.rare.overwritten": "overwriting",
     "autograd.forward_ad.rules": "transposed", "autograd.graph.multi_grad": "other_walk",

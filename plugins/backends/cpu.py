@@ -40,10 +40,17 @@ def align_memory() -> bool:
 
 
 class Functions:
-    """NumPy's functions, of which some are in C: with the same results, and sooner there for small arrays."""
+    """NumPy's functions, of which some are in C: with the same results, and sooner there for small arrays.
+
+    `halves` are those that compute half precision in single, round once, and whose gradients by their formulas are of
+    half precision, too.
+    """
 
     IN_C = {"add", "subtract", "multiply", "divide", "negative", "square", "sqrt"}
     OPERATORS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv}
+
+    def __init__(self):
+        self.halves = () if plugrad.kernels.why_none() else {"add", "subtract", "multiply", "true_divide", "negative"}
 
     def __getattr__(self, name):
         function = getattr(numpy, name)
@@ -84,7 +91,7 @@ class CPU(Backend):
         if kinds in _HALVES and array.size >= _MANY and array.flags.c_contiguous:
             result, narrows = numpy.empty(array.shape, dtype), kinds[0] == "f"
             single, half = (array, result) if narrows else (result, array)
-            if _halve(single, half if half.dtype.char == "e" else half.view(numpy.uint16), narrows) is None:
+            if _halve(single, half, narrows) is None:
                 return result
         if dtype.itemsize >= array.dtype.itemsize:
             return array.astype(dtype)

@@ -74,7 +74,7 @@ def relu_on_cpu(xp, input):
     return input.clip(0, math.inf)  # unlike `maximum` it has a vectorised loop for a number, and leaves -0.0 as it is
 
 
-relu.kernel("cpu")(native("relu", otherwise=relu, plain=True)(_of_elements))
+relu.kernel("cpu")(native("relu", otherwise=relu, plain=True, halves=True)(_of_elements))
 
 
 @relu.vjp
@@ -126,7 +126,7 @@ def leaky_relu(xp, input, negative_slope=0.01):
 
 
 @leaky_relu.kernel("cpu")
-@native("leaky_relu", otherwise=leaky_relu, plain=True)
+@native("leaky_relu", otherwise=leaky_relu, plain=True, halves=True)
 def leaky_relu_native(call, xp, input, negative_slope=0.01):
     return call(input, negative_slope)
 
@@ -309,7 +309,7 @@ def sigmoid(xp, input):
     return xp.reciprocal(result, out=result)
 
 
-sigmoid.kernel("cpu")(native("sigmoid", otherwise=sigmoid, plain=True)(_of_elements))
+sigmoid.kernel("cpu")(native("sigmoid", otherwise=sigmoid, plain=True, halves=True)(_of_elements))
 sigmoid.kernel("cuda")(native(_on_cuda(name="sigmoid", arrays=1), otherwise=sigmoid, halves=True)(_of_elements))
 
 
@@ -470,7 +470,7 @@ def silu(xp, input):
     return input / divisor
 
 
-silu.kernel("cpu")(native("silu", otherwise=silu, plain=True)(_of_elements))
+silu.kernel("cpu")(native("silu", otherwise=silu, plain=True, halves=True)(_of_elements))
 silu.kernel("cuda")(native(_on_cuda(name="silu", arrays=1), otherwise=silu, halves=True)(_of_elements))
 
 
@@ -522,7 +522,7 @@ def _gelu(call, xp, input, *, approximate="none"):
     return call(input, approximate == "tanh") if approximate in ("none", "tanh") else NotImplemented
 
 
-gelu.kernel("cpu")(native("gelu", otherwise=gelu)(_gelu))
+gelu.kernel("cpu")(native("gelu", otherwise=gelu, halves=True)(_gelu))
 gelu.kernel("cuda")(native(_on_cuda(name="gelu", arrays=1, numbers=1), otherwise=gelu, halves=True)(_gelu))
 
 

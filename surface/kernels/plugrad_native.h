@@ -9,8 +9,9 @@
 
 #define PG_ABI 1
 
-/* The types of elements, by NumPy's numbers. */
+/* The types of elements, by NumPy's numbers; that of bfloat16, which NumPy gives when it is first used, is not constant. */
 enum { PG_BOOL = 0, PG_INT8 = 1, PG_UINT8 = 2, PG_INT32 = 5, PG_INT64 = 7, PG_FLOAT32 = 11, PG_FLOAT64 = 12 };
+enum { PG_FLOAT16 = 23, PG_BFLOAT16 = -2 };
 
 typedef struct {
     void *data;

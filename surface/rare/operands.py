@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy
 
-from plugrad import Tensor, can_cast, device, get_default_dtype, is_grad_enabled
+from plugrad import Tensor, can_cast, device, float32, get_default_dtype, is_grad_enabled
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120}
 
@@ -31,6 +31,37 @@ def narrow(op, raw, half) -> None:
         if not exact:
             rounded = _rounded(float(value), half.numpy.type)
             raw[position] = value if rounded == value else rounded
+
+
+@lru_cache(maxsize=1024)
+def _function_of_halves(op, functions):
+    """Return the array function that the op's kernel is no more than, if it computes halves in single; else None."""
+    name = (op.plan.operator(False) if op.arity == 2 else op.plan).direct
+    return getattr(functions, name) if name in getattr(functions, "halves", ()) else None
+
+
+def takes_halves(op, ttype, raw, half) -> bool:
+    """Whether `in_halves` computes a call: arrays stay as they are, but for single numbers that are not rounded."""
+    if ttype.dtype is not half or _function_of_halves(op, ttype.functions) is None:
+        return False
+    if any([value is not op.defaults[name] for name, value in zip(op.parameters[op.arity :], raw[op.arity :])]):
+        return False
+    for position in range(op.arity):
+        if getattr(raw[position], "dtype", ttype.np) != ttype.np:
+            raw[position] = raw[position].astype("float32")
+    return True
+
+
+def in_halves(op, ttype, raw):
+    """Return what an elementwise op makes of raw arguments, of which some may be halves for its array function."""
+    function, operands = _function_of_halves(op, ttype.functions), raw[: op.arity or 0]
+    if function is None or ttype.np not in [getattr(operand, "dtype", None) for operand in operands]:
+        return op.run_kernel(ttype, raw)
+    single = ttype.to(float32)
+    for position, operand in enumerate(operands):
+        if not hasattr(operand, "dtype"):
+            operands[position] = numpy.asarray(single.constants.get(operand) or single.constant(operand), "float32")
+    return function(*operands)
 
 
 @lru_cache(maxsize=1024)  # 0.0 and -0.0, which are one key, are not rounded

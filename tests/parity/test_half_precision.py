@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy
 import pytest
 
 import plugrad as torch
@@ -127,3 +128,38 @@ def test_numbers_are_rounded_before_where_pytorch_rounds_them(text, dtype):
         ours, theirs = results[0], torch.from_numpy(results[1].numpy())
         apart = WITH_NUMBERS[text] * torch.finfo(getattr(torch, dtype)).eps  # of powers, the last bit
         torch.testing.assert_close(ours, theirs, rtol=apart, atol=0, equal_nan=True)
+
+
+ELEMENTS = ("x + y", "x - y", "x * y", "x / y", "-x", "x * 2.7", "0.1 - x", "x / 3.3", "x.relu()")
+SHAPES = [
+    ((1500,), (1500,)), ((30, 50), (50,)), ((3, 2500), (2500,)), ((2500,), (3, 1)), ((5, 4, 300), (4, 1)),
+    ((40, 1), (40, 100)), ((), (70,)), ((1,), (70,)), ((70,), ()), ((), ()), ((0, 3), (3,)), ((1, 1, 7), (4, 7)),
+]  # fmt: skip
+
+
+def with_rare_values(library, shape, dtype, seed):
+    chance = random.Random(seed)
+    rare = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 6e-8, 1e-39, 65504.0, 3e38]
+    count = max(1, library.empty(shape).numel())
+    values = [chance.choice(rare) if chance.random() < 0.05 else chance.gauss(0, 3) for _ in range(count)]
+    return library.tensor(values).to(dtype)[: library.empty(shape).numel()].reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_arithmetic_is_pytorchs_bit_by_bit(shapes, dtype):
+    """In whatever way operands meet: the C function has whole rows, pieces of rows and single numbers."""
+    oracle = pytest.importorskip("torch")
+    results = []
+    for library in (torch, oracle):
+        x, y = [with_rare_values(library, shape, getattr(library, dtype), seed) for seed, shape in enumerate(shapes)]
+        named = [{"x": x, "y": y}, {"x": x.mT.contiguous().mT if x.ndim > 1 else x, "y": y}]
+        results.append([eval(text, given) for text in ELEMENTS for given in named[: 1 + x.ndim]])
+        x, y = x.clone().requires_grad_(), y.clone().requires_grad_()
+        (x * y - x + 0.5 * (y - x)).sum().backward()
+        results[-1] += [x.grad, y.grad] if x.shape == y.shape else []
+    for ours, theirs in zip(*results, strict=True):
+        assert str(ours.dtype) == str(theirs.dtype) and ours.shape == theirs.shape
+        ours, theirs = ours.float().numpy(), theirs.float().numpy()
+        numpy.testing.assert_array_equal(ours, theirs)
+        assert not (numpy.signbit(ours) != numpy.signbit(theirs))[~numpy.isnan(ours)].any()
