@@ -106,9 +106,6 @@ class Elementwise(Op):
         # A complex operand may give a real result (abs, angle): the kernel knows.
         return None if result.is_complex else result.numpy
 
-    def compute(self, ttype, raw):
-        return self.run_kernel(ttype, raw) if ttype.np.itemsize != 2 else rare.in_halves(self, ttype, raw)
-
     def explain(self, error, raw):
         if isinstance(error, ValueError):
             try:

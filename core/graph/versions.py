@@ -10,6 +10,8 @@ from __future__ import annotations
 import weakref
 from functools import partial
 
+import numpy
+
 from plugrad.devices.device import device_of
 from plugrad.graph.modes import tick
 
@@ -100,7 +102,8 @@ def version(tensor) -> int:
 def written_since(array, when: int) -> _Writes | None:
     """Return the writes to an array, or its storage, if the last one came after the tick `when`, else None."""
     source = copied.get(id(array))
-    for written in (device_of(array).backend.storage(array), array, source and source.storage()):
+    own = source is None and type(array) is numpy.ndarray and array.base is None  # it is its own storage
+    for written in (array,) if own else (device_of(array).backend.storage(array), array, source and source.storage()):
         entry = _writes.get(id(written))
         if entry is not None and entry.last > when:
             return entry

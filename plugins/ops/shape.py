@@ -386,11 +386,14 @@ def expand_on_cpu(xp, input, size):
     old, lead = input.shape, len(size) - len(input.shape)
     if lead < 0 or not input.flags.c_contiguous or not input.size or input.dtype.kind == "V":
         return expand.kernels["*"](xp, input, size)
-    strides = [input.nbytes if n == 1 else 0 for n in size[:lead]]
-    for n, o, stride in zip(size[lead:], old, input.strides):
-        if n != o and (o != 1 or n < 0):
-            return expand.kernels["*"](xp, input, size)
-        strides.append(stride if n == o else 0)
+    if size[lead:] == old and min(size, default=0) > 1:
+        strides = (0,) * lead + input.strides
+    else:
+        strides = [input.nbytes if n == 1 else 0 for n in size[:lead]]
+        for n, o, stride in zip(size[lead:], old, input.strides):
+            if n != o and (o != 1 or n < 0):
+                return expand.kernels["*"](xp, input, size)
+            strides.append(stride if n == o else 0)
     out = xp.ndarray(size, input.dtype, input, 0, strides)
     if 0 in strides:
         out.flags.writeable = False
@@ -423,7 +426,7 @@ def expand_as(F, input, other):
     >>> torch.zeros(3, 1).expand_as(torch.zeros(3, 4)).shape
     torch.Size([3, 4])
     """
-    return F.expand(input, other.shape)
+    return F.expand(input, tuple(other.shape))
 
 
 @expand_as.samples
