@@ -11,13 +11,14 @@ import functools
 import math
 import operator
 import weakref
+from contextlib import nullcontext
 
 import numpy
 
 from plugrad import device, registry
 from plugrad.compiler.graph import Buffer, Step, Value, changed, dims_in, plain, plainly, varies
 from plugrad.compiler.sizes import CaptureError
-from plugrad.extend import Backend
+from plugrad.extend import Backend, watching_random
 
 # Functions of NumPy whose results have a shape that follows from the shapes of arrays, and which do nothing but return
 # them. Universal functions are such, too.
@@ -249,7 +250,10 @@ class Recorder:
         mark = len(self.buffers)
         if self.sizes is not None:
             self.given = (*args, *kwargs.values())
-        result = function(*changed(_example, args), **changed(_example, kwargs))
+        draws: list = []  # a kernel that looked at values before it drew numbers has not said that it does
+        with watching_random(draws.append) if kind == "kernel" else nullcontext():
+            result = function(*changed(_example, args), **changed(_example, kwargs))
+        effect = "random" if draws else effect
         if out is not None:
             self.note(Step(kind, name, function, self.plain(args), self.plain(kwargs), (), _values(out), effect))
             return out

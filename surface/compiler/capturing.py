@@ -36,6 +36,7 @@ from plugrad.dispatch.op import Op
 from plugrad.extend import OpHook, rng
 from plugrad.graph.modes import LEAF
 from plugrad.graph.nodes import Outputs
+from plugrad.graph.versions import version
 from plugrad.regions import region
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.random import _default as generators
@@ -222,12 +223,13 @@ class Source:
     """
 
     __slots__ = (
-        "place", "tensor", "value", "grad", "state", "shared", "final", "written", "leads", "type", "strides", "lent",
+        "place", "tensor", "value", "grad", "state", "shared", "final", "written", "writes", "leads", "type", "strides",
+        "lent",
     )  # fmt: skip
 
     def __init__(self, place, tensor):
-        self.place, self.tensor, self.grad, self.final, self.written = place, tensor, None, None, False
-        self.lent = False
+        self.place, self.tensor, self.grad, self.final = place, tensor, None, None
+        self.written, self.writes, self.lent = False, 0, False  # writes: those that count for versions
         self.state = (tensor._data, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
         self.shared = type(tensor._view) is View
         self.leads = tensor._edge is not None
@@ -294,6 +296,7 @@ class Captured:
             with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_silent.before()):
                 with Steps(self, self.world.optimizers, recorder):
                     outputs = self.function(*args, **kwargs)
+                recorder.op = None
                 if recorder.failure is not None:
                     raise recorder.failure
                 now = is_grad_enabled(), get_default_dtype(), rng(numpy)
@@ -349,6 +352,8 @@ class Captured:
                 self.results.append(("source", by_id[id(leaf)]))
             elif type(leaf._data) is not Array:
                 raise recorder.refusal("a result is a tensor that the capture does not know")
+            elif leaf._live_edge() in (leaf, LEAF):
+                raise recorder.refusal("a result is a leaf that requires a gradient, which is new at each call")
             else:
                 edge = leaf._live_edge()
                 host = device("cpu").tensor_type(leaf._data.dtype)
@@ -374,6 +379,8 @@ class Captured:
                 raise
             if dict.__len__(registry.ops) != self.loaded:  # formulas took ops that were not ready for a capture
                 raise
+            if len(roots) > 1 or self.sizes is not None:  # of some results there may be gradients, or for other sizes
+                raise recorder.refusal(f"there is no walk backward from its results: {error}") from None
             self.spent = error  # who asks for gradients gets it
             del recorder.steps[self.ends[0] :]
             return
@@ -387,8 +394,9 @@ class Captured:
         touched = {value.buffer for step in self.recorder.steps for value in step.writes}
         read = {value.buffer for step in self.recorder.steps for value in step.reads()}
         self.touches_grads = False
+        stepped = {id(p) for step in recorder.steps if step.kind == "python" for p in step.function.params}
         for source in self.sources:
-            source.written = source.value.buffer in touched
+            source.written, source.writes = source.value.buffer in touched, version(source.tensor)
             if source.tensor._data.value.key != source.value.key:
                 raise recorder.refusal("a tensor that the program was given gets other memory or another shape")
             if source.tensor._edge is not (LEAF if source.leads else None):
@@ -396,7 +404,11 @@ class Captured:
             if source.place is not None and source.tensor.__dict__:
                 raise recorder.refusal("a tensor that the program was given gets an attribute")
             initial = source.grad.tensor if source.grad is not None else None
-            if source.final is initial:
+            if source.final is initial and id(source.tensor) in stepped:  # the step leaves its own
+                if initial is not None:
+                    raise recorder.refusal("an optimizer's parameter gets a gradient back from before the call")
+                self.touches_grads = True
+            elif source.final is initial:
                 source.final = "same"
                 if initial is not None:
                     source.grad.written = source.grad.value.buffer in touched

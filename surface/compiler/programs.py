@@ -413,8 +413,14 @@ class _Instance:
         return self.copied(value)
 
     def copied(self, value):
-        """Return a copy of what a value is."""
-        return (self.code.fetch(value) if value.buffer.kind == "fresh" else self.on(value)).copy("K")
+        """Return a copy of what a value is, with the strides that it has: it may be a part of something larger."""
+        array = self.code.fetch(value) if value.buffer.kind == "fresh" else self.on(value)
+        copy = array.copy("K")
+        if copy.strides == array.strides:
+            return copy
+        memory = _bytes(array)
+        start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+        return numpy.ndarray(array.shape, array.dtype, memory.copy(), start, array.strides)
 
 
 def _bytes(array) -> numpy.ndarray:

@@ -217,7 +217,8 @@ def _write_back(program, instance, tensors):
     """Let everybody know what was written; arguments were written in a copy."""
     for source in program.written:
         tensor = source.tensor if source.place is None else tensors[source.place]
-        touch(tensor)
+        for _ in range(source.writes):  # none through `.data`
+            touch(tensor)
         if source.place is not None:
             tensor._data[...] = instance.on(source.value)
 
