@@ -243,8 +243,8 @@ class Source:
         raw.value.buffer.dense = array.flags.c_contiguous
         self.value = raw.value
         edge, grad = None if self.state[2] is None else LEAF, self.state[4]
-        self.lent = True
-        lend(tensor, _data=raw, _type=place.tensor_type(array.dtype), _view=None, _edge=edge, _grad=grad)
+        self.lent, ttype = True, place.tensor_type(array.dtype)
+        lend(tensor, _data=raw, _type=ttype, _view=None, _edge=edge, _grad=grad)
         if grad is not None:
             self.grad = Source("grad", grad)
             self.grad.swap(recorder, place)

@@ -23,6 +23,7 @@ from plugrad.compiler.runs import written_back, written_run
 from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.varying import captured_for_all, varying_size
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
+from plugrad.graph.versions import written_since
 
 SIGNATURES = 8  # for more of them than this, of one size, a program is not captured again
 TRIES = 16  # as often programs for many sizes are captured for calls of one structure
@@ -299,6 +300,15 @@ class Program:
         its, places = other.scope, [one[:2] for one in other.guard.tells]
         return places == [one[:2] for one in self.guard.tells] and all(map(self.scope.serves, its.sizes[its.allowed]))
 
+    def is_as_at(self, seq, instance, args, kwargs) -> bool:
+        """Whether all that the call with a node of that number read is what it was then: the call can be repeated."""
+        if get_default_dtype() is not self.guard.dtype or not self.world.holds():
+            return False
+        tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        held = [t._data for t in self.tensors]
+        bound = instance.keep is not None and all(map(is_, held, instance.keep))
+        return bound and not any(written_since(array, seq) for array in (*held, *[t._data for t in tensors]))
+
     # ---- memory
 
     def _plan(self, size):
@@ -416,7 +426,7 @@ class _Instance:
         """Return a copy of what a value is, with the strides that it has: it may be a part of something larger."""
         array = self.code.fetch(value) if value.buffer.kind == "fresh" else self.on(value)
         copy = array.copy("K")
-        if copy.strides == array.strides:
+        if copy.strides == array.strides or not array.size:
             return copy
         memory = _bytes(array)
         start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]

@@ -272,9 +272,11 @@ class CompiledFunctionBackward(Node):
 
     def _again(self, grads):
         """Return gradients that are recorded: the program runs again, op by op."""
-        program, _, targets, args, kwargs = self.work
-        if program.random or program.written:
+        program, instance, targets, args, kwargs = self.work
+        if program.random or program.has_effects:
             raise RuntimeError("a compiled program that draws numbers or writes can't be differentiated twice")
+        if not program.is_as_at(self.seq, instance, args, kwargs):
+            raise RuntimeError("what a compiled program read has changed since: it can't be differentiated twice")
         with enable_grad():
             outputs = [t for t in nest.leaves(program.function(*args, **kwargs)) if isinstance(t, Tensor)]
             roots = [t for t in outputs if t.requires_grad and not any(t is one for one in targets)]
