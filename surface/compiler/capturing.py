@@ -224,7 +224,7 @@ class Source:
 
     __slots__ = (
         "place", "tensor", "value", "grad", "state", "shared", "final", "written", "writes", "leads", "type", "strides",
-        "lent",
+        "lent", "attributes",
     )  # fmt: skip
 
     def __init__(self, place, tensor):
@@ -232,7 +232,7 @@ class Source:
         self.written, self.writes, self.lent = False, 0, False  # writes: those that count for versions
         self.state = (tensor._data, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
         self.shared = type(tensor._view) is View
-        self.leads = tensor._edge is not None
+        self.leads, self.attributes = tensor._edge is not None, dict(tensor.__dict__)
         self.type, self.strides = tensor._type, tensor._data.strides  # those of size 1 may have any
 
     def swap(self, recorder, place):
@@ -253,6 +253,9 @@ class Source:
         """Let the tensor be what it is for others, in this thread, too."""
         if self.lent:
             take_back(self.tensor)
+            if self.place is not None and self.tensor.__dict__.keys() != self.attributes.keys():
+                self.tensor.__dict__.clear()  # of hooks that the program registered
+                self.tensor.__dict__.update(self.attributes)
         if self.grad is not None:
             self.grad.put_back()
 
@@ -352,6 +355,8 @@ class Captured:
                 self.results.append(("source", by_id[id(leaf)]))
             elif type(leaf._data) is not Array:
                 raise recorder.refusal("a result is a tensor that the capture does not know")
+            elif leaf.__dict__ or leaf.retains_grad:
+                raise recorder.refusal("a result has attributes or retains its gradient, which it would not again")
             elif leaf._live_edge() in (leaf, LEAF):
                 raise recorder.refusal("a result is a leaf that requires a gradient, which is new at each call")
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import warnings
 
 import numpy
 import pytest
@@ -75,6 +76,159 @@ def test_arguments_and_buffers_are_written():
         assert torch.equal(x, torch.tensor([[1.0], [2.0]]).expand(2, 3) * (number + 1)) and torch.equal(x, y)
         assert x._version > version
     assert torch.equal(total, torch.full((3,), 18.0))
+
+
+def test_a_step_leaves_no_gradient_that_the_program_let_go_of():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    call = compiled(step)
+    for _ in range(2):
+        call(torch.ones(1, 2))
+        assert model.weight.grad is None and model.bias.grad is None
+
+
+def test_results_that_are_parts_have_the_strides_that_they_have_op_by_op():
+    def parts(x):
+        y = x * 2
+        return y[:, 0], (y + 1)[:, 1:], (y - 1).t()[1:], y.sum(0)[:1].expand(3)
+
+    x = torch.randn(3, 4)
+    call = compiled(parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pairs = [*zip(call(x), parts(x), strict=True)]
+    makes = (lambda x: (x * 2)[:, 0], lambda x: (x + 1)[:, 1:], lambda x: x.exp().t()[1:], lambda x: x.sum().expand(3))
+    for make in makes:
+        pairs.append((compiled(make)(x), make(x)))
+    for one, other in pairs:
+        assert one.stride() == other.stride() and torch.equal(one, other)
+
+
+def test_writes_through_data_count_for_no_version_and_others_as_often_as_they_are():
+    weight = torch.ones(3)
+
+    def behind(x):
+        weight.data.mul_(2)
+        x.data.add_(1)
+        return x * weight
+
+    def before(x):
+        weight.mul_(2)
+        weight[1:].add_(1)
+        x.add_(1)
+        return x * weight
+
+    for function, counts in (behind, (0, 0)), (before, (2, 1)):
+        call = compiled(function)
+        for _ in range(2):
+            x, version = torch.ones(3), weight._version
+            call(x)
+            assert (weight._version - version, x._version) == counts
+
+
+def test_numbers_whose_results_nobody_reads_are_drawn_all_the_same():
+    def function(x):
+        torch.bernoulli(x.sigmoid())  # it looks at values before it draws
+        return x * 2
+
+    call, x = compiled(function), torch.ones(3)
+    for make in (call, call, function):
+        torch.manual_seed(1)
+        make(x)
+        state = torch.rand(1)
+        torch.manual_seed(1)
+        function(x)
+        assert torch.equal(torch.rand(1), state)
+
+
+def test_results_that_are_leaves_or_retain_gradients_or_have_attributes_are_not_captured():
+    def leaf(x):
+        return torch.zeros(2).requires_grad_(), x * 2
+
+    def retaining(x):
+        y = x * 2
+        y.retain_grad()
+        return y
+
+    def named(x):
+        y = x * 2
+        y.name_of_it = "y"
+        return y
+
+    def hooked(x):
+        x.register_hook(lambda g: g * 3)
+        return x * 2
+
+    x = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="leaf"):
+        assert compiled(leaf)(x)[0].is_leaf
+    with pytest.warns(UserWarning, match="retains"):
+        y = compiled(retaining)(x)
+    y.sum().backward()
+    assert y.grad.tolist() == [1, 1]
+    with pytest.warns(UserWarning, match="attributes"):
+        assert compiled(named)(x).name_of_it == "y"
+    x = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="attribute"):
+        compiled(hooked)(x).sum().backward()
+    assert x.grad.tolist() == [6, 6]  # a capture that fails has registered nothing
+
+
+def test_a_walk_that_fails_for_one_result_serves_the_others():
+    weight = torch.ones(2, 2, requires_grad=True)
+
+    def function(x):
+        y = x * 2
+        z = y @ weight
+        y.detach().add_(1)
+        return x * 3, z
+
+    x = torch.ones(2, 2, requires_grad=True)
+    with pytest.warns(UserWarning, match="walk backward"):
+        one, other = compiled(function)(x)
+    one.sum().backward()
+    assert x.grad.tolist() == [[3, 3], [3, 3]]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        other.sum().backward()
+
+
+def test_a_second_derivative_repeats_no_effect_and_nothing_that_has_changed():
+    bias, factor = torch.zeros(2), [1.0]
+
+    def function(x):
+        return (x * factor[0] + bias).tanh()
+
+    call, x = compiled(function), torch.ones(2, requires_grad=True)
+
+    def differentiated(change):
+        y = call(x)
+        change()
+        return torch.autograd.grad(y.sum(), x, create_graph=True)[0]
+
+    assert differentiated(lambda: None).requires_grad
+    for change in (
+        lambda: bias.add_(1), lambda: factor.__setitem__(0, 2.0), lambda: setattr(bias, "data", torch.ones(2)),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="has changed since"):
+            differentiated(change)
+    assert torch.equal(differentiated(lambda: None), torch.autograd.grad(function(x).sum(), x)[0])
+
+    def stepping(x):
+        x.sum().backward(retain_graph=True)
+        return x * 2
+
+    call = compiled(stepping)
+    y = call(x)
+    x.grad = None
+    with pytest.raises(RuntimeError, match="can't be differentiated twice"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)
+    assert x.grad is None
 
 
 def test_arguments_that_share_memory_are_not_confused():
