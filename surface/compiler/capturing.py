@@ -36,7 +36,6 @@ from plugrad.dispatch.op import Op
 from plugrad.extend import OpHook, rng
 from plugrad.graph.modes import LEAF
 from plugrad.graph.nodes import Outputs
-from plugrad.graph.versions import version
 from plugrad.regions import region
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.random import _default as generators
@@ -401,7 +400,7 @@ class Captured:
         self.touches_grads = False
         stepped = {id(p) for step in recorder.steps if step.kind == "python" for p in step.function.params}
         for source in self.sources:
-            source.written, source.writes = source.value.buffer in touched, version(source.tensor)
+            source.written, source.writes = source.value.buffer in touched, source.tensor._version
             if source.tensor._data.value.key != source.value.key:
                 raise recorder.refusal("a tensor that the program was given gets other memory or another shape")
             if source.tensor._edge is not (LEAF if source.leads else None):

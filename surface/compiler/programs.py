@@ -23,7 +23,6 @@ from plugrad.compiler.runs import written_back, written_run
 from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.varying import captured_for_all, varying_size
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
-from plugrad.graph.versions import written_since
 
 SIGNATURES = 8  # for more of them than this, of one size, a program is not captured again
 TRIES = 16  # as often programs for many sizes are captured for calls of one structure
@@ -299,15 +298,6 @@ class Program:
             return bool(self.guard.size_of([shape for shape, _ in other.signature[1]]))
         its, places = other.scope, [one[:2] for one in other.guard.tells]
         return places == [one[:2] for one in self.guard.tells] and all(map(self.scope.serves, its.sizes[its.allowed]))
-
-    def is_as_at(self, seq, instance, args, kwargs) -> bool:
-        """Whether all that the call with a node of that number read is what it was then: the call can be repeated."""
-        if get_default_dtype() is not self.guard.dtype or not self.world.holds():
-            return False
-        tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        held = [t._data for t in self.tensors]
-        bound = instance.keep is not None and all(map(is_, held, instance.keep))
-        return bound and not any(written_since(array, seq) for array in (*held, *[t._data for t in tensors]))
 
     # ---- memory
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import weakref
 from contextlib import suppress
+from operator import is_
 
 import numpy
 
-from plugrad import Tensor, autograd, enable_grad, nest
+from plugrad import Tensor, autograd, enable_grad, get_default_dtype, nest
 from plugrad.compiler.graph import Value, at, dims_in
 from plugrad.graph.modes import LEAF, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED
-from plugrad.graph.versions import touch
+from plugrad.graph.versions import touch, written_since
 from plugrad.tensor.tensor import make
 
 
@@ -234,6 +235,16 @@ def _leave_gradients(program, instance, everybody, taken):
             tensor._grad._data[...] = instance.on(source.grad.value)
 
 
+def _is_as_at(seq, program, instance, args, kwargs) -> bool:
+    """Whether all that the call with a node of that number read is what it was then: the call can be repeated."""
+    if get_default_dtype() is not program.guard.dtype or not program.world.holds():
+        return False
+    held = [t._data for t in program.tensors]
+    given = [leaf._data for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    bound = instance.keep is not None and all(map(is_, held, instance.keep))
+    return bound and not any(written_since(array, seq) for array in (*held, *given))
+
+
 class CompiledFunctionBackward(Node):
     """A call of a compiled program; its walk backward was captured with it."""
 
@@ -275,7 +286,7 @@ class CompiledFunctionBackward(Node):
         program, instance, targets, args, kwargs = self.work
         if program.random or program.has_effects:
             raise RuntimeError("a compiled program that draws numbers or writes can't be differentiated twice")
-        if not program.is_as_at(self.seq, instance, args, kwargs):
+        if not _is_as_at(self.seq, program, instance, args, kwargs):
             raise RuntimeError("what a compiled program read has changed since: it can't be differentiated twice")
         with enable_grad():
             outputs = [t for t in nest.leaves(program.function(*args, **kwargs)) if isinstance(t, Tensor)]

@@ -37,14 +37,14 @@ from plugrad.jit.modules import (
     ScriptModule,
     TopLevelTracedModule,
 )
-from plugrad.jit.scripting import script, script_if_tracing
+from plugrad.jit.scripting import CompilationUnit, script, script_if_tracing
 from plugrad.jit.traced import TracerWarning
 from plugrad.jit.tracing import trace, trace_module
 from plugrad.jit.writing import save
 
 __all__ = [
-    "_overload", "_overload_method", "Attribute", "Error", "Final", "Future", "RecursiveScriptModule",
-    "ScriptFunction", "ScriptModule",
+    "_overload", "_overload_method", "Attribute", "CompilationUnit", "Error", "Final", "Future",
+    "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
     "TopLevelTracedModule", "TracerWarning", "annotate", "enable_onednn_fusion", "export", "fork", "freeze",
     "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
     "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
@@ -53,4 +53,5 @@ __all__ = [
 ]  # fmt: skip
 
 Final = typing.Final
+_fork, _wait = fork, wait  # as programs called them before they were public
 __getattr__ = absent.attributes("jit")

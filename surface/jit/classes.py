@@ -175,7 +175,7 @@ class Written(Source):
         space = {**vars(sys.modules.get(cls.__module__, ast)), **self.names}
         exec(compile(text, f"<dataclass {cls.__name__}>", "exec"), space)
         self.function = space[name]
-        self.lines, self.file, self.first, self.indent = text.splitlines(), f"<dataclass {cls.__name__}>", 1, 0
+        self.lines, self.file, self.first = text.splitlines(), f"<dataclass {cls.__name__}>", 1
         (self.tree,) = ast.parse(text).body
 
     def _init(self, cls, fields):

@@ -43,9 +43,9 @@ class Place:
         line = getattr(self.node, "lineno", 1)
         lines = self.source.lines
         text = lines[line - 1] if 0 < line <= len(lines) else ""
-        start = min(getattr(self.node, "col_offset", 0) + self.source.indent, len(text))
+        start = min(getattr(self.node, "col_offset", 0), len(text))
         end = getattr(self.node, "end_col_offset", None) if getattr(self.node, "end_lineno", line) == line else None
-        width = max((len(text) if end is None else end + self.source.indent) - start, 1)
+        width = max((len(text) if end is None else end) - start, 1)
         where = f'  File "{self.source.file}", line {line + self.source.first - 1}'
         return f"{where}\n{text}\n{' ' * start}{'~' * width} <--- HERE"
 

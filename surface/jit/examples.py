@@ -76,7 +76,8 @@ def fresh(example):
         return {key: fresh(one) for key, one in example.items()}
     if not isinstance(example, (tuple, list)):
         return example
-    return type(example)([fresh(one) for one in example])
+    items = [fresh(one) for one in example]
+    return type(example)(*items) if hasattr(example, "_fields") else type(example)(items)
 
 
 def _output(tracer, result, strict):

@@ -434,6 +434,8 @@ class Expressions:
         if isinstance(node, ast.Tuple) and kind == TENSOR:
             parts = [self.index(one, kind) for one in node.elts]
             return Value(["tuple", [one.tree for one in parts]], ANY)
+        if isinstance(node, ast.Name) and self.scope.find(node.id) is None and self.source.outside(node.id) is Ellipsis:
+            return Value(["ellipsis"], ANY)
         meant = self.value(node)
         if (
             kind == TENSOR

@@ -8,9 +8,11 @@ import re
 
 from plugrad import nn
 from plugrad.jit import printing
+from plugrad.jit.decorators import Attribute
 from plugrad.jit.errors import OF_PYTHON, failed
 from plugrad.jit.graph import Graph
 from plugrad.jit.objects import handed_out
+from plugrad.jit.texts import functions_in, names_of_caller
 from plugrad.jit.traced import current, untraced
 from plugrad.jit.types import accepted, classes_in
 from plugrad.jit.units import LayerUnit, ModuleUnit, StagedUnit, modifier, own_state, public_layer
@@ -92,16 +94,55 @@ class ScriptFunction:
         save(self, f, _extra_files)
 
 
-class ScriptModule(nn.Module):
+class _Compiling(type):
+    """The class of ScriptModule: what a class of a program's own makes is compiled as soon as it is made."""
+
+    def __call__(cls, *args, **kwargs):
+        module = super().__call__(*args, **kwargs)
+        return module if issubclass(cls, RecursiveScriptModule) else stage(module).script
+
+
+class ScriptModule(nn.Module, metaclass=_Compiling):
     """Base of staged modules: they train and have a state_dict as others, and run without the source of their class.
 
-    `torch.jit.script(module)` makes one.
+    `torch.jit.script(module)` makes one. In a class that derives from this one the methods marked by
+    `@torch.jit.script_method` are compiled when `__init__` has run; the others stay Python's.
     """
 
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError(
-            "a class of its own does not derive from ScriptModule: derive from nn.Module and call torch.jit.script"
-        )
+    def __setattr__(self, name, value):
+        if isinstance(value, Attribute):  # until it is compiled the attribute is the value
+            self.__dict__.setdefault("_types", {})[name] = value.type
+            value = value.value
+        super().__setattr__(name, value)
+
+    def define(self, src) -> None:
+        """Add methods that a text defines; call it in `__init__`."""
+        self.__dict__.setdefault("_texts", []).append((src, names_of_caller(1)))
+
+
+class ScriptMethod:
+    """A method of a script module: `schema`, `code` and `graph` show it."""
+
+    def __init__(self, module, name):
+        self.__self__, self.name = module, name
+
+    def __call__(self, *args, **kwargs):
+        return self.__self__._call_staged(self.name, args, kwargs)
+
+    @property
+    def schema(self) -> str:
+        """The signature, as TorchScript writes it."""
+        return str(self.__self__._staged.signatures[self.name])
+
+    @property
+    def code(self) -> str:
+        """The method as text, in Python's syntax."""
+        return printing.module_code(self.__self__, self.name)
+
+    @property
+    def graph(self):
+        """The method as a list of nodes."""
+        return Graph(self.__self__._staged, self.name)
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -141,14 +182,15 @@ class RecursiveScriptModule(ScriptModule):
             program = self.__dict__.get("_staged")
             if program is None or name not in program.signatures:
                 raise
-            return functools.partial(self._bound, name)
+            return ScriptMethod(self, name)
 
     def __setattr__(self, name, value):
         kind = self._staged.attributes.get(name)
         super().__setattr__(name, accepted(value, kind) if kind is not None and classes_in(kind) else value)
 
-    def _bound(self, name, *args, **kwargs):
-        return self._call_staged(name, args, kwargs)
+    def define(self, src) -> None:
+        """Raise NotImplementedError: a module that is compiled has the methods that it has."""
+        raise NotImplementedError("define() adds methods in the __init__ of a class derived from ScriptModule")
 
     def __deepcopy__(self, memo):
         staged = memo[id(self)] = type(self).__new__(type(self))
@@ -224,6 +266,20 @@ def layer_class(cls):
     return type("RecursiveScriptModule", (RecursiveScriptModule, cls), own)
 
 
+@functools.cache
+def script_class(cls):
+    """Return the class of the staged form of a module: it derives from that of a ScriptModule of a program's own."""
+    if not issubclass(cls, ScriptModule):
+        return RecursiveScriptModule
+
+    def staged(name):
+        return property(lambda self: ScriptMethod(self, name))
+
+    marked = [name for name in dir(cls) if modifier(getattr(cls, name, None)) == "export"]
+    own = {"__doc__": cls.__doc__, "__module__": cls.__module__, **{name: staged(name) for name in marked}}
+    return type(cls.__name__, (RecursiveScriptModule, cls), own)
+
+
 def empty(cls, module):
     """Return a module of a class with tables that hold what those of another one hold."""
     staged = cls.__new__(cls)
@@ -256,7 +312,7 @@ def stage(module, memo=None):
         script._modules.update({name: child and child.script for name, child in children.items()})
         unit = LayerUnit(module, layer, script, children)
     else:
-        script = empty(RecursiveScriptModule, module)
+        script = empty(script_class(type(module)), module)
         unit = ModuleUnit(module, script, children)
         script.__dict__["_staged"] = unit.program
     memo[id(module)] = unit
@@ -270,7 +326,10 @@ def stage(module, memo=None):
 
 def _compile(unit):
     cls = type(unit.module)
-    unit.method("forward")
+    for text, names in unit.module.__dict__.get("_texts", ()):
+        unit.texts.update({function.__name__: function for function in functions_in(text, names)})
+    for name in (*unit.texts, *([] if issubclass(cls, ScriptModule) else ["forward"])):
+        unit.method(name)
     for name in dir(cls):
         function = cls.__dict__.get(name) or next((vars(one)[name] for one in cls.__mro__ if name in vars(one)), None)
         if callable(function) and modifier(function) in ("export", "ignore"):

@@ -9,9 +9,10 @@ from plugrad import nn
 from plugrad.jit.classes import compiled_class
 from plugrad.jit.decorators import is_tracing
 from plugrad.jit.modules import RecursiveScriptModule, ScriptFunction, stage
+from plugrad.jit.texts import functions_in, names_of_caller
 from plugrad.jit.units import FunctionUnit, modifier
 
-__all__ = ["script", "script_if_tracing"]
+__all__ = ["CompilationUnit", "script", "script_if_tracing"]
 
 
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
@@ -51,6 +52,44 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
         return obj
     unit = FunctionUnit(original.__name__)
     return ScriptFunction(unit.compiled(original), original)
+
+
+class CompilationUnit:
+    """Functions that a text defines, compiled.
+
+    Args:
+        lang: the text, or None.
+
+    >>> import plugrad as torch
+    >>> unit = torch.jit.CompilationUnit("def twice(x: int) -> int:\n    return 2 * x")
+    >>> unit.twice(4)
+    8
+    """
+
+    __module__ = "plugrad.jit"
+
+    def __init__(self, lang=None, _frames_up=0):
+        self._functions = {}
+        if lang is not None:
+            self.define(lang, _frames_up=_frames_up + 1)
+
+    def define(self, lang, rcb=None, _frames_up=0) -> None:
+        """Add the functions of a text, in which the names are known that the caller sees."""
+        for function in functions_in(lang, names_of_caller(_frames_up + 1)):
+            name = function.__name__
+            if name in self._functions:
+                raise RuntimeError(f"the function '{name}' is defined already")
+            self._functions[name] = script(function)
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["_functions"][name]
+        except KeyError:
+            raise AttributeError(f"'CompilationUnit' has no attribute '{name}'") from None
+
+    def get_functions(self) -> list:
+        """Return the functions."""
+        return list(self._functions.values())
 
 
 def script_if_tracing(fn):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
 import types
 import typing
 
 from plugrad.jit.errors import NotSupportedError, Place, UnsupportedNodeError
+from plugrad.jit.type_comments import KNOWN, parsed, signature_in
 from plugrad.jit.types import TENSOR, of_annotation
 
 __all__ = ["MISSING", "Source"]
@@ -23,12 +23,14 @@ class Source:
     Attributes:
         function: the function.
         tree: its `def`.
-        file, first, lines, indent: where it stands.
+        file, first, lines: where it stands.
 
     Raises OSError where Python does not have the source.
 
     `names` are those that are known beside the function's globals: a class, for its methods.
     """
+
+    said = said_returns = None  # types in a comment, as syntax trees
 
     def __init__(self, function, names=()):
         self.function, self.names = function, dict(names)
@@ -40,14 +42,13 @@ class Source:
             ) from None
         self.file = inspect.getsourcefile(function) or "<unknown>"
         self.lines = [line.rstrip("\n") for line in lines]
-        self.indent = len(lines[0]) - len(lines[0].lstrip())
-        module = ast.parse(textwrap.dedent("".join(lines)))
-        self.tree = module.body[0]
+        self.tree = parsed("".join(lines))
         self.first = self.first or 1
         if not isinstance(self.tree, ast.FunctionDef):
             raise UnsupportedNodeError(
                 f"{function} is no function of its own: write it with `def`\n{Place(self, self.tree)}"
             )
+        self.said, self.said_returns = signature_in(self.tree, self.lines)
 
     def place(self, node) -> Place:
         """Return where a node of the tree stands, for errors."""
@@ -71,7 +72,7 @@ class Source:
 
     def space(self) -> dict:
         """Return {name: value} of what annotations may name."""
-        space = {**self.function.__globals__, **self.names}
+        space = {**KNOWN, **self.function.__globals__, **self.names}
         for name, cell in zip(self.function.__code__.co_freevars, self.function.__closure__ or ()):
             try:
                 space[name] = cell.cell_contents
@@ -105,7 +106,18 @@ class Source:
         keyword = self.function.__kwdefaults__ or {}
         rows = [*zip([*args.posonlyargs, *args.args], defaults)]
         rows += [(one, keyword.get(one.arg, MISSING)) for one in args.kwonlyargs]
-        return [(one.arg, self._type(one, default), default) for one, default in rows[is_method:]]
+        rows = rows[is_method:]
+        said = None if any(one.annotation for one, _ in rows) or self.tree.returns else self.said
+        if said is not None:
+            if len(said) == len(rows) - 1 and rows[0][0].arg == "self":  # a method of a class
+                said = [ast.copy_location(ast.Name("Tensor", ast.Load()), rows[0][0]), *said]
+            if len(said) != len(rows):
+                raise RuntimeError(
+                    f"Number of type annotations ({len(said)}) did not match the number of function parameters "
+                    f"({len(rows)}):\n{self.place(self.tree)}"
+                )
+            return [(one.arg, self.annotation(kind), default) for (one, default), kind in zip(rows, said)]
+        return [(one.arg, self._type(one, default), default) for one, default in rows]
 
     def _type(self, arg, default):
         if arg.annotation is not None:
@@ -120,7 +132,8 @@ class Source:
 
     def returns(self):
         """Return the annotated type of the result; None if there is no annotation."""
-        return None if self.tree.returns is None else self.annotation(self.tree.returns)
+        returns = self.tree.returns or self.said_returns
+        return None if returns is None else self.annotation(returns)
 
 
 def class_annotations(cls) -> dict:

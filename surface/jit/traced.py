@@ -103,12 +103,12 @@ Integer.__neg__ = lambda self: Integer(-int(self), ["unary", "-", self.tree])
 def _warned(name, what):
     original = getattr(Tensor, name)
 
-    def method(self, *args):
+    def method(self, *args, **kwargs):
         tracer = current()
         if tracer is not None:
             tracer.looked_at(what)
         with untraced():
-            return original(self, *args)
+            return original(self, *args, **kwargs)
 
     return method
 

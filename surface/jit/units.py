@@ -8,6 +8,7 @@ import typing
 
 from plugrad import nn
 from plugrad.jit import types
+from plugrad.jit.decorators import Attribute
 from plugrad.jit.objects import SETS
 from plugrad.jit.overloads import chosen
 from plugrad.jit.program import Program, renamed, tree_of
@@ -39,7 +40,9 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 def own_state(module) -> list:
     """Return [(name, value)] of the attributes that a module has for itself, without those of every Module."""
     return [
-        (name, value) for name, value in module.__dict__.items() if name != "_staged" and not hasattr(nn.Module, name)
+        (name, value)
+        for name, value in module.__dict__.items()
+        if name not in ("_staged", "_texts", "_types") and not hasattr(nn.Module, name)
     ]
 
 
@@ -278,14 +281,17 @@ class ModuleUnit(Unit):
         self.module, self.script, self.children = module, script, children
         self.python_attributes: dict = {}
         self.signatures: dict = {}
+        self.texts: dict = {}  # methods that a text defines
         self._note_attributes()
 
     def _note_attributes(self):
-        annotations = class_annotations(type(self.module))
+        annotations = class_annotations(type(self.module)) | self.module.__dict__.get("_types", {})
         constants = {*getattr(self.module, "__constants__", ())}
         program = self.program
         for name, value in own_state(self.module):
             kind = annotations.get(name)
+            if isinstance(value, Attribute):
+                value, kind = value
             if typing.get_origin(kind) is typing.Final or kind is typing.Final:
                 constants.add(name)
                 kind = None if kind is typing.Final else typing.get_args(kind)[0]
@@ -318,6 +324,7 @@ class ModuleUnit(Unit):
         program = self.program
         if name in program.attributes:
             kind, value = program.attributes[name], getattr(self.module, name)
+            value = value.value if isinstance(value, Attribute) else value
             if kind == NONE:
                 return constant_of(None)
             tree = ["self", reference.path, name]
@@ -327,6 +334,8 @@ class ModuleUnit(Unit):
         if name in self.python_attributes:
             value = self.python_attributes[name]
             return Known("python", value) if callable(value) else None
+        if name in self.texts:
+            return Known("method", reference, name)
         value = inspect.getattr_static(type(self.module), name, None)
         if isinstance(value, property):
             self.accessor(name, value.fget)
@@ -350,7 +359,7 @@ class ModuleUnit(Unit):
             if self.signatures[name] is None:
                 raise refuse(f"method '{name}' is called recursively. Recursive calls are not supported", node)
             return self.signatures[name]
-        function = inspect.getattr_static(type(self.module), name, None)
+        function = self.texts.get(name) or inspect.getattr_static(type(self.module), name, None)
         if not isinstance(function, python_types.FunctionType) or function is nn.Module.__dict__.get(name):
             return None
         return self._compile(name, function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import io
 import math
@@ -313,8 +314,60 @@ def test_marks_and_questions():
 def test_what_is_not_staged(value, message):
     with pytest.raises((TypeError, RuntimeError), match=message):
         plugrad.jit.script(value)
-    with pytest.raises(NotImplementedError, match=r"derive from nn\.Module"):
-        plugrad.jit.ScriptModule()
+
+
+def test_classes_that_derive_from_script_module():
+    class Own(plugrad.jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        @plugrad.jit.script_method
+        def twice(self, x):
+            # type: (plugrad.Tensor) -> plugrad.Tensor
+            return self.layer(x) * 2
+
+        def plain(self):
+            return {"kept": 1}
+
+    own, x = Own(), plugrad.ones(1, 2)
+    assert isinstance(own, Own) and own.plain() == {"kept": 1} and not list(plugrad.jit.ScriptModule().parameters())
+    assert own.twice.schema == "twice(Tensor x) -> Tensor" and "layer" in own.twice.code
+    file = io.BytesIO()
+    plugrad.jit.save(own, file)
+    file.seek(0)
+    for one in (plugrad.jit.load(file), copy.deepcopy(own)):
+        assert plugrad.equal(one.twice(x), own.layer(x) * 2)
+    with pytest.raises(NotImplementedError, match="__init__"):
+        own.define("def f(self): return 1")
+
+
+def test_functions_of_a_text():
+    def offset() -> int:
+        return 3
+
+    unit = plugrad.jit.CompilationUnit("""
+        def listed(n):
+            # type: (int) -> List[int]
+            return [doubled(i) for i in range(n)]
+        def doubled(i: int) -> int:
+            return 2 * i + offset()
+    """)
+    assert unit.listed(3) == [3, 5, 7] and unit.doubled.schema == "doubled(int i) -> int" and offset() == 3
+    assert [one.name for one in unit.get_functions()] == ["listed", "doubled"]
+    for text in ("x = 3", "def f(x:", "def listed(n: int): return n"):
+        with pytest.raises(RuntimeError):
+            unit.define(text)
+    with pytest.raises(AttributeError):
+        unit.missing  # noqa: B018
+
+
+def test_traces_of_named_tuples_and_of_programs_that_make_arrays():
+    pair = collections.namedtuple("pair", "x y")
+    traced = plugrad.jit.trace(lambda p: p[0] * p[1], (pair(plugrad.ones(2), plugrad.ones(2)),))
+    assert traced(pair(plugrad.ones(2), plugrad.full((2,), 3.0))).tolist() == [3, 3]
+    with pytest.warns(plugrad.jit.TracerWarning, match="NumPy"):
+        plugrad.jit.trace(lambda x: x * len(x.numpy(force=True)), plugrad.ones(2))
 
 
 def test_functions_without_a_source_are_refused():

@@ -484,6 +484,38 @@ class Overloaded(nn.Module):
         return self.twice(3), self.twice("ab"), x
 
 
+class Derived(torch.jit.ScriptModule):
+    __constants__ = ["rounds"]
+
+    def __init__(self):
+        super().__init__()
+        self.rounds, self.sizes = 2, torch.jit.Attribute([], List[int])
+        self.inner, self.scale = nn.Linear(3, 3), nn.Parameter(torch.ones(3))
+        self.register_buffer("seen", torch.zeros(1))
+        assert self.sizes == []
+        self.define("""
+            def shifted(self, x, by: float):
+                return x * self.scale + by
+        """)
+
+    @torch.jit.script_method
+    def forward(self, x):
+        for _ in range(self.rounds):
+            x = self.chosen(self.inner(x), 3)
+        return self.shifted(x, 0.5), len(self.sizes)
+
+    @torch.jit.script_method
+    def chosen(self, x, k):
+        # type: (Tensor, int) -> Tensor
+        self.seen += 1
+        if k > 2:
+            return x * k
+        return x
+
+    def of_python(self):
+        return {type(self.inner).__name__: "not compiled"}
+
+
 x23 = torch.arange(6.0).view(2, 3) / 6
 x33 = torch.arange(9.0).view(3, 3) / 9
 MODULES = [
@@ -523,4 +555,5 @@ MODULES = [
     (Among, (x23,)),
     (SharedList, (x23,)),
     (Overloaded, (x23,)),
+    (Derived, (x23,)),
 ]

@@ -389,7 +389,54 @@ def attributes_of_tensors(x):
 
 
 x23 = torch.arange(6.0).view(2, 3)
+def types_in_a_comment(x, n, names):
+    # type: (torch.Tensor, int, Dict[str, List[int]]) -> Tuple[torch.Tensor, int]
+    total: List[int] = []
+    for one in names.values():
+        total += one
+    return x * n, sum(total)
+
+
+def types_in_comments(
+    x,  # type: torch.Tensor
+    n=2,  # type: int
+    y=None,  # type: Optional[torch.Tensor]
+):
+    # type: (...) -> torch.Tensor
+    return x * n if y is None else x * n + y
+
+
+def comment_without_a_result(x, n):
+    """It has a docstring."""
+    # type: (torch.Tensor, int)
+    return x + n, n
+
+
+def comment_of_too_few_types(x, n):
+    # type: (int) -> int
+    return n
+
+
+def ellipsis_by_name(x):
+    return x[0, Ellipsis], x[Ellipsis, 0].size()
+
+
+if True:  # inside of something
+
+    def text_of_several_lines(x):
+        text = """first
+second"""
+        return text, len(text), x
+
+
 CASES = [
+    (types_in_a_comment, (x23, 3, {"a": [1, 2], "b": [3]})),
+    (types_in_comments, (x23,)),
+    (types_in_comments, (x23, 3, x23)),
+    (comment_without_a_result, (x23, 2)),
+    (comment_of_too_few_types, (x23, 2)),
+    (ellipsis_by_name, (x23,)),
+    (text_of_several_lines, (x23,)),
     (lists_and_dicts_together, ([x23, x23], {"b": x23})),
     (chosen_by_a_text, (x23, "mean")),
     (chosen_by_a_text, (x23, "q")),
