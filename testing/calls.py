@@ -123,9 +123,12 @@ def cotangents_of(op, outputs, name="cotangent") -> list:
     return [make(*y.shape, dtype=y.dtype, requires_grad=False).to(y.device) for y in outputs]
 
 
-def gradients(op, sample, create_graph=False, lay=None):
-    """Return the gradients of an op's leaves for a fixed random grad_output, laid out in memory by `lay`."""
-    recorded = graded(op, sample)
+def gradients(op, sample, create_graph=False, lay=None, recorded=None):
+    """Return the gradients of an op's leaves for a fixed random grad_output, laid out in memory by `lay`.
+
+    `recorded`: (outputs, leaves) of a call that was made already.
+    """
+    recorded = recorded or graded(op, sample)
     if not recorded:
         raise Skip("no output requires grad")
     outputs, inputs = recorded

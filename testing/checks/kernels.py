@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 
+import numpy
+
 import plugrad
 from plugrad import registry
-from plugrad.testing.calls import Skip, call, graded, gradients, is_random, kernel_replaced, outcome
+from plugrad.testing.calls import Skip, call, gradients, is_random, kernel_replaced, leaves, outcome
 from plugrad.testing.comparison import assert_close
 from plugrad.testing.guises import GUISES
 from plugrad.testing.samples import samples_of
-from plugrad.testing.tensors import is_float, tensors_in
+from plugrad.testing.tensors import differentiable, is_float, tensors_in
 
 BUDGET = {"float64": 256, "float32": 256, "complex128": 256, "complex64": 256, "float16": 8, "bfloat16": 8}  # ULPs
 DTYPES = ("float64", "float32")
@@ -156,12 +158,14 @@ def _compare(op, sample, backend, label, random, with_gradients) -> bool:
         here = not given or op.name in MOVES or one.device.type == backend
         assert here, f"{label}: result {number} is on {one.device}"
         close(one, other, f"{label}, result {number}", given=given)
-    if with_gradients and graded(op, sample):
+    recorded = [(differentiable(y), leaves(x)) for y, x in ((expected, sample), (actual, moved))]
+    if with_gradients and all(recorded[0]):
+        assert recorded[1][0], f"{label}: no result requires grad, on the CPU one does"
         try:
-            expected = gradients(op, sample)
+            expected = gradients(op, sample, recorded=recorded[0])
         except NotImplementedError:  # it has no derivative, and says so
             return True
-        for number, (one, other) in enumerate(zip(gradients(op, moved), expected, strict=True)):
+        for number, (one, other) in enumerate(zip(gradients(op, moved, recorded=recorded[1]), expected, strict=True)):
             assert (one is None) == (other is None), f"{label}: gradient {number} is None on one device alone"
             if one is not None:
                 assert one.device.type == backend, f"{label}: gradient {number} is on {one.device}"
@@ -182,6 +186,8 @@ def close(actual, expected, label, least=0.0, given=()):
     `least`: the size that the largest element counts as, if it is smaller.
     """
     actual, expected = actual.detach().cpu(), expected.detach().cpu()
+    if _are_equal(actual, expected):
+        return
     dtypes = {one.dtype for one in (expected, *given) if is_float(expected) and is_float(one)}
     unit = max([BUDGET.get(dtype.name, 8) * plugrad.finfo(dtype).eps for dtype in dtypes], default=0.0)
     finite = expected.abs()[expected.isfinite()] if is_float(expected) else expected.reshape(-1)[:0]
@@ -190,3 +196,13 @@ def close(actual, expected, label, least=0.0, given=()):
         assert_close(actual, expected, rtol=unit, atol=unit * largest, equal_nan=True)
     except AssertionError as error:
         raise AssertionError(f"{label}: {error}") from None
+
+
+def _are_equal(actual, expected) -> bool:
+    """Whether two tensors are the same to the bit, which is told in a twentieth of the time of a comparison."""
+    arrays = actual._data, expected._data
+    return (
+        all(type(array) is numpy.ndarray for array in arrays)
+        and (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        and arrays[0].tobytes() == arrays[1].tobytes()
+    )

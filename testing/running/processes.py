@@ -36,7 +36,9 @@ class Worker:
 
     def __init__(self, answers):
         command = [sys.executable, "-c", PROGRAM, json.dumps(sys.path)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Processes share the processors: threads of BLAS would wait for those of others in the smallest calls.
+        environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.answers, self.calls, self.ready = answers, [], False
         self.reader = threading.Thread(target=self._read, daemon=True)
         quiet_threads.add(self.reader)
