@@ -47,7 +47,7 @@ class ProcessState:
             loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
                 (self.names, self.values), (self.tables, self.records) = _look(), _look_at_records()
-                self.functions, self.insides = _look_inside(self.values)
+                self.functions, self.insides = _look_inside()
         chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]
         self.settings = [(setting, setting.read()) for setting in chosen]
 
@@ -141,7 +141,8 @@ _classes: dict = {}  # plugrad's classes, in the order in which they were found
 _tables: dict = {}  # the same of tables, by label
 _first: dict = {}  # module or class -> the names that it had when it was first looked at
 _last: list = [(), None, None]  # plugrad's own ops, their parts when they were last looked at, and copies of these
-_functions: list = [None, []]  # what all names led to when it was last looked at, and plugrad's functions among that
+_functions: list = [[]]  # those of plugrad's that names have led to
+_unsorted: list = []  # functions that names lead to since these were last listed
 _INSIDE = "__code__", "__defaults__", "__kwdefaults__"
 _inside = attrgetter(*_INSIDE)
 _lock = process_lock()
@@ -208,14 +209,14 @@ def _look() -> tuple[dict, list | None]:
     return dict(names), _seen[1]
 
 
-def _look_inside(values) -> tuple[list, list]:
-    """Return plugrad's functions among all that names lead to, and what makes each do what it does."""
-    if _functions[0] is not values:
-        new = {one for one in values or () if type(one) is types.FunctionType}.difference(_functions[1])
-        files = _files()
-        _functions[:] = values, [*_functions[1], *[one for one in new if _is_from(one.__code__, files)]]
-    functions = _functions[1]
-    return functions, _insides(functions)
+def _look_inside() -> tuple[list, list]:
+    """Return plugrad's functions among all that names have led to, and what makes each do what it does."""
+    if _unsorted:
+        known, files = set(_functions[0]), _files()
+        new = [one for one in dict.fromkeys(_unsorted) if one not in known and _is_from(one.__code__, files)]
+        _functions[0] = [*_functions[0], *new]  # another list: states keep theirs
+        _unsorted.clear()
+    return _functions[0], _insides(_functions[0])
 
 
 def _insides(functions) -> list:
@@ -225,6 +226,7 @@ def _insides(functions) -> list:
 def _copy(holder) -> None:
     _copies[holder] = dict(vars(holder))
     _first.setdefault(holder, set(_copies[holder]))
+    _unsorted.extend([value for value in _copies[holder].values() if type(value) is types.FunctionType])
 
 
 def _values(holders) -> list | None:
@@ -242,7 +244,7 @@ def _are_same(before, now) -> bool:
 
 def _is_same(before, now) -> bool:
     """Whether two tables have the same objects in the same order; none is asked whether it equals another."""
-    return _are_same([*before.values()], [*now.values()])
+    return len(before) == len(now) and all(map(is_, before.values(), now.values()))
 
 
 def _is_right(holder, name, before, now) -> bool:
@@ -299,7 +301,7 @@ def _code(value):
 def _is_ours(value) -> bool:
     code = _code(value)
     if code is not None:
-        return _is_from(code, _files())
+        return code.co_filename.startswith("<plugrad ") or _is_from(code, _files())
     kind = value if isinstance(value, type) else type(value)
     return f"{kind.__module__}.".startswith("plugrad.")
 
