@@ -11,7 +11,7 @@ from functools import partial
 from plugrad import Tensor
 from plugrad.errors import stack_is_deep
 from plugrad.extend import collect, hookimpl
-from plugrad.formats import CheckpointError, Format, Options, Placer, damaged
+from plugrad.formats import CheckpointError, Format, Options, Placer, damaged, unpickled
 
 from ._pickles import Interpreter, Name
 from ._torch_world import CALLS, Memory, Outline, World
@@ -215,14 +215,8 @@ def _unpickled(data, world, options):
         def persistent_load(self, identity):
             return world.persistent(identity)
 
-    try:
-        return Unpickler(io.BytesIO(data), **{"encoding": "utf-8", **options.pickle_arguments}).load()
-    except CheckpointError:
-        raise
-    except (AttributeError, ImportError) as error:
-        raise CheckpointError(f"a class of the file's objects is not here: {error}") from error
-    except (pickle.UnpicklingError, EOFError) as error:
-        raise damaged(world.where, error) from error
+    stream = io.BytesIO(data)
+    return unpickled(Unpickler(stream, **{"encoding": "utf-8", **options.pickle_arguments}), world.where)
 
 
 @hookimpl

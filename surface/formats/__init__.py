@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from plugrad import registry
 from plugrad.errors import describe
-from plugrad.formats.errors import CheckpointError, damaged, shown
+from plugrad.formats.errors import CheckpointError, damaged, shown, unpickled
 from plugrad.formats.placing import Placer, dtype_of, inside, view
 from plugrad.formats.sources import Members, Source, behind, opened
 
 __all__ = [
     "CheckpointError", "Format", "Members", "Options", "Placer", "Source", "behind", "damaged", "dtype_of", "inside",
-    "opened", "shown", "view",
+    "opened", "shown", "unpickled", "view",
 ]  # fmt: skip
 
 _OURS = ("plugrad", "torch", "safetensors", "npz", "onnx")  # in the order in which they are asked

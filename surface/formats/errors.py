@@ -33,6 +33,26 @@ def damaged(where: str, why: object) -> CheckpointError:
     return CheckpointError(f"the checkpoint is damaged: {where}: {why}")
 
 
+def unpickled(unpickler, where: str, more: str = ""):
+    """Return what Python's own machine makes of a pickle.
+
+    Raises CheckpointError for a damaged pickle and for classes that are not here, of which `more` tells. What a class
+    raises that the pickle calls is raised as it is.
+    """
+    try:
+        return unpickler.load()
+    except CheckpointError:
+        raise
+    except (AttributeError, ImportError) as error:
+        raise CheckpointError(f"a class of the file's objects is not here: {error}{more}") from error
+    except (pickle.UnpicklingError, EOFError) as error:
+        raise damaged(where, error) from error
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
+        if error.__traceback__.tb_next is not None:  # it came from a class: the machine has no frame of its own
+            raise
+        raise damaged(where, f"{type(error).__name__}: {error}") from error
+
+
 def _quoted(text: str) -> str:
     """Return what may be quoted from a file, short and printable."""
     text = text if len(text) <= 300 else f"{text[:200]}..."

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import pickle
 
 import numpy
 
 import plugrad
 from plugrad import Tensor
 from plugrad.errors import stack_is_deep
-from plugrad.formats import CheckpointError, Placer, damaged, dtype_of, view
+from plugrad.formats import CheckpointError, Placer, damaged, dtype_of, unpickled, view
 from plugrad.nn import Parameter
 from plugrad.serialization import description
 from plugrad.serialization.description import HEADER, MAPPINGS, OBJECTS, field, number_below
@@ -156,15 +155,8 @@ class Reader:
                     return tensor(number)
 
             content = io.BytesIO(self.archive.read(OBJECTS))
-            try:
-                self.objects = Unpickler(content, **self.options).load()
-            except (AttributeError, ImportError) as error:
-                raise CheckpointError(
-                    f"a class of the file's objects is not here: {error}. The file holds objects of "
-                    f"{', '.join(self.header['objects'])}{self._plugins()}"
-                ) from error
-            except (pickle.UnpicklingError, EOFError) as error:
-                raise damaged(OBJECTS, error) from error
+            more = f". The file holds objects of {', '.join(self.header['objects'])}{self._plugins()}"
+            self.objects = unpickled(Unpickler(content, **self.options), OBJECTS, more)
             if type(self.objects) is not list:
                 raise damaged(OBJECTS, "it holds no list of objects")
         return self.objects

@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
+import zipfile
 
 import numpy
 import pytest
@@ -232,6 +233,34 @@ def test_trusted_files_are_checked_for_damage_as_well():
         except CheckpointError:
             continue
         assert loaded["net"][0].weight is loaded["weight"] and plugrad.equal(loaded["weight"], net[0].weight)
+
+
+class Grumbling:
+    def __setstate__(self, state):
+        raise TypeError("not that state")
+
+
+# A list is hashed, a text is called, an int gets items, a frame is longer than memory can be, the stack is empty.
+@pytest.mark.parametrize("pickled", ["]}]K\1s.", "X\1\0\0\0a)R.", "K\1(K\1K\1u.", "\x80\4\x95" + "\xff" * 8 + "N.", "0."])
+@pytest.mark.parametrize("form", ["plugrad", "torch"])
+def test_trusted_pickles_that_make_no_sense(form, pickled, tmp_path):
+    """Whatever the machine that reads them stumbles over, it is the file; what a class raises is the class's own."""
+    plugrad.save(Grumbling() if form == "plugrad" else 1, tmp_path / "x.pt", format=form)
+    with zipfile.ZipFile(tmp_path / "x.pt") as whole:
+        members = {info.filename: whole.read(info) for info in whole.infolist()}
+    (name,) = [name for name in members if name.endswith(".pkl")]
+    for content, error in ((pickled.encode("latin1"), CheckpointError), (pickle.dumps([_grumbling()]), TypeError)):
+        with zipfile.ZipFile(tmp_path / "y.pt", "w") as forged:
+            for member, kept in members.items():
+                forged.writestr(member, content if member == name else kept)
+        with pytest.raises(error, match="damaged|not that state"):
+            plugrad.load(tmp_path / "y.pt", weights_only=False)
+
+
+def _grumbling():
+    made = Grumbling()
+    made.state = 1  # without a state nothing is set
+    return made
 
 
 def test_text_files(tmp_path):
