@@ -133,6 +133,8 @@ def store(target, result):
                 f"result type {result.dtype._label} can't be cast to the desired output type {target.dtype._label}: "
                 "write the operation out of place"
             )
+        if copied and result._edge is not None:  # of what was computed in the other dtype
+            rare.keep_old_value(result._edge, target)
         result = result.to(target.device, target.dtype)
     edge = result._edge if target._type.is_differentiable else None
     if edge is not None and target._base is not None and mode.grad:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from functools import partial
 
+from plugrad.autograd.graph import Node
 from plugrad.graph.versions import copied
 
 
@@ -29,6 +30,8 @@ def note_copy(array, tensor) -> None:
 
 def keep_old_value(node, target) -> None:
     """Let what a node saved of its first input stay as it was, where the tensor that it came from is written next."""
+    if not isinstance(node, Node) or not node.saved:
+        return
     first = None if node.op is None else node.op.inputs[0]
     storage = target._type.backend.storage(target._data)
     for name, value in zip(node.saves or node.saved, node.saved):

@@ -40,6 +40,23 @@ PROGRAMS = {
         z.add_(x[0, :1])
         z.add_(1)
     """,
+    "what is written in place may be computed in another dtype": """
+        x = T.tensor([-2.0, 3.0], dtype=T.float64, requires_grad=True)
+        y = x * 3
+        a = (x * 2).float()
+        a.mul_(y)
+        a.add_(1)
+        b = (x * 2).float()
+        b[...] *= y
+        b[0] /= y[0]
+        c = (x * 2).half()
+        c.pow_(2).mul_(y)
+        (a.sum() + b.sum() + c.float().sum()).backward(retain_graph=True)
+        d = (x * 2).float()
+        e = d * y
+        d.add_(1)
+        e.sum().backward()
+    """,
     "views made under no_grad require grad as long as their base does": """
         x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         y = x * 2
