@@ -107,7 +107,9 @@ def layouts(program, found, oracle, subject, watch):
         copied = [*program[:-1], program[-1].replace(".view(", ".reshape(")]
         if difference(copied, oracle, subject, watch) is None:
             return True
-    looked = found.kind in ("strides", "grad_fn") or lenient(found, viewed)
+    if lenient(found, viewed) and matches(r"T\.load\(", program):  # of what was a part of something
+        return True
+    looked = found.kind in ("strides", "grad_fn") or lenient(found, viewed) or strict(found, viewed)
     orders = r"dual_level|channels_last|T\.func\.|autograd\.functional\.|linalg\.|T\.fft\.|\.contiguous\("
     if looked and matches(orders, program):
         return True
@@ -125,6 +127,10 @@ def layouts(program, found, oracle, subject, watch):
     copied = [re.sub(drawn, r"\1.contiguous()", statement) for statement in program]
     if copied != program and difference(copied, oracle, subject, watch) is None:
         return True
+    given = r"(checkpoint\(lambda a: .*dropout.*, )(v\d+)(?=, )"
+    copied = [re.sub(given, r"\1\2.contiguous()", statement) for statement in program]
+    if copied != program and difference(copied, oracle, subject, watch) is None:
+        return True
     if matches("checkpoint.*dropout", program) and difference(program, oracle, subject, watch, between=in_rows) is None:
         return True
     if not matches(r"\.as_strided\(", program):
@@ -136,7 +142,8 @@ def layouts(program, found, oracle, subject, watch):
 @kind
 def halves_of_complex(program, found, oracle, subject, watch):
     """NumPy has no complex32: complex64 stands for it."""
-    return found.kind == "dtype" and "complex32" in str(found.expected) and "complex64" in str(found.actual)
+    narrow = found.kind == "dtype" and "complex32" in str(found.expected) and "complex64" in str(found.actual)
+    return narrow or lenient(found, "not implemented for 'ComplexHalf'")
 
 
 @kind
@@ -170,7 +177,8 @@ def replaced_data(program, found, oracle, subject, watch):
     seen = found.kind in ("values", "grad.values")
     if seen and matches(r"\.data$|\.data\.", program):
         apart = [re.sub(r"\.data\b(?! = )", ".data.clone()", statement) for statement in program]
-        return difference(apart, oracle, subject, watch) is None
+        if difference(apart, oracle, subject, watch) is None:
+            return True
     kinds = (*HISTORY, "log", "grad", "inference")
     seen = seen or strict(found, "modified by an inplace operation") or found.kind in kinds
     return seen and matches(r"\.data = ", program)
@@ -388,7 +396,8 @@ def fails_inside(program, found, oracle, subject, watch):
     if found.kind == "grad" and isinstance(found.expected, dict):
         unallocated = isinstance(found.expected["values"], str)
     inside = "INTERNAL ASSERT", "unallocated storage", "error message be improved", "ZeroTensors are immutable"
-    inside += ("Batching rule not implemented", "Cannot access storage of SparseTensorImpl")
+    inside += ("Batching rule not implemented", "Cannot access storage of SparseTensorImpl",
+               "doesn't correspond to a device")
     inside += ("returned an invalid gradient at index",) * matches(r"\.scatter\(", program)  # of other sizes
     inside += ("Tensor must have a last dimension with stride 1",)  # of an empty one
     inside += ("view size is not compatible",) * bool(re.search(r"(kron|take_along_dim)\(", program[-1]))

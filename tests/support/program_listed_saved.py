@@ -113,7 +113,7 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     """
     if not matches(r"create_graph=True|T\.func\.|autograd\.functional|F\.dual_level", program):
         return False
-    attribute, statements, words = "", program, ("not require grad", "doesn't require")
+    attribute, statements, words = "", program, ("not require grad", "doesn't require", "requires_grad=False")
     if found.kind == "grad":
         return found.actual is None and not np.any(found.expected["values"])
     if found.kind == "type" and found.actual == "NoneType":  # what grad(..., allow_unused=True) returned

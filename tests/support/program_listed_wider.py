@@ -231,6 +231,24 @@ def views_of_inference_tensors_forward(program, found, oracle, subject, watch):
 
 
 @kind
+def inference_of_transforms(program, found, oracle, subject, watch):
+    """Whether what nested transforms return in inference mode are inference tensors is not said."""
+    if not matches(r"inference_mode\(\):(\n +.*)*T\.func\.\w+\(.*T\.func\.", program):
+        return False
+    return found.kind == "inference" or strict(found, "inference tensor outside InferenceMode")
+
+
+@kind
+def widened_derivatives(program, found, oracle, subject, watch):
+    """PyTorch widens some derivatives of single numbers to float64; here they have the dtype of what they are by."""
+    by = re.search(r"T\.func\.\w+\(.*\)\((v\d+)\)$", program[-1])
+    if by is None or (found.kind, found.expected) != ("dtype", "torch.float64"):
+        return False
+    with after(program[:-1], oracle) as run:
+        return found.actual == str(run.tensors()[by[1]].dtype)
+
+
+@kind
 def linearized_at_constants(program, found, oracle, subject, watch):
     """What linearize() is given depends on what it was made of; in PyTorch the place is a constant.
 
