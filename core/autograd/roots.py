@@ -10,6 +10,7 @@ from plugrad.autograd.engine import CarefulWalk, Walk
 from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, levels, mode, other_walks, queued, special
 from plugrad.tensor.tensor import Tensor, make
+from plugrad.tensor.views import follows_base
 
 _WALKS = {(c, to): {"pausing": not c, "in_function": True} for c in (0, 1) for to in (0, 1)}  # told by identity
 _DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a thread: frames are not endless
@@ -33,7 +34,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         edge = tensor._live_edge()
-        if edge is None:
+        if edge is None or edge is LEAF and follows_base(tensor):
             raise RuntimeError(
                 f"element {len(roots)} of tensors does not require grad and does not have a grad_fn: call "
                 "requires_grad_() on the inputs before the computation, and check that it did not run under no_grad() "

@@ -60,7 +60,7 @@ def _shallow(tensor, data):
     copied = object.__new__(type(tensor))
     copied._data, copied._view = data, None
     copied._type = tensor._type if type(tensor) is not Tensor else tensor._type.plain
-    copied._edge = LEAF if tensor._edge is not None else None
+    copied._edge = LEAF if tensor._live_edge(None) is not None else None
     return copied
 
 

@@ -53,6 +53,18 @@ def triu_vjp(F, g, diagonal):
     return F.triu(g, diagonal)
 
 
+@tril.meta
+def tril_meta(input, diagonal=0):
+    refuse_small("tril", input)
+    return input.shape, input.dtype
+
+
+@triu.meta
+def triu_meta(input, diagonal=0):
+    refuse_small("triu", input)
+    return input.shape, input.dtype
+
+
 @tril.kernel("cpu")
 @native("triangle", otherwise=tril)
 def tril_in_c(call, xp, input, diagonal=0):

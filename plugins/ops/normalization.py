@@ -401,7 +401,9 @@ def native_group_norm(F, input, weight, bias, N, C, HxW, group, eps):
             )
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"Expected X.numel() == N * C * HxW, but {input.numel()} is not {N} * {C} * {HxW}")
+    shape, input = input.shape, F.reshape(input, (N, C, HxW))
     result, mean, variance = _in_groups(F, input, group, weight, bias, eps)
+    result = F.reshape(result, shape)
     return _with_statistics(F, result, mean, variance, eps, (N, group), weight, bias)
 
 

@@ -14,7 +14,7 @@ def _recur(xp, x, n, first, step):
     x, n = xp.broadcast_arrays(xp.asarray(x, dtype), xp.trunc(xp.asarray(n, dtype)))
     result = xp.where(n == 0, xp.ones_like(x), xp.where(n == 1, first, 0))
     below, current = xp.ones_like(x), first + xp.zeros_like(x)
-    highest = int(xp.max(xp.where((n < 10000) & (n == n), n, 0))) if n.size else 0
+    highest = int(xp.max(xp.where((n > 0) & (n < 10000), n, 0))) if n.size else 0
     for k in range(1, highest):
         below, current = current, step(k, current, below)
         result = xp.where(n == k + 1, current, result)

@@ -365,7 +365,11 @@ def norm_except_dim(F, v, pow=2, dim=0):
     """
     if dim == -1:
         return F.linalg_vector_norm(v, pow)
+    if not v.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     kept = axes(dim, v.ndim)
+    if v.ndim == 1:  # no other dimension, which as `dim` would mean all
+        return F.linalg_vector_norm(F.reshape(v, (-1, 1)), pow, 1)
     return F.linalg_vector_norm(v, pow, tuple(d for d in range(v.ndim) if d != kept), True)
 
 
@@ -386,6 +390,7 @@ def norm_except_dim_samples(make):
     yield make(3, 4)
     yield make(2, 3, 4), 1, 1
     yield make(3, 4), 2, -1
+    yield make(3)
 
 
 @weight_norm.samples

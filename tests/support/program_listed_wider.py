@@ -239,6 +239,15 @@ def inference_of_transforms(program, found, oracle, subject, watch):
 
 
 @kind
+def slopes_of_angles(program, found, oracle, subject, watch):
+    """The slopes of atan2 at the origin are zero; PyTorch's are zero backward, and NaN forward."""
+    forward = matches(r"atan2\(", program) and matches(r"T\.func\.|dual_level|functional\.", program)
+    if not forward or not found.kind.endswith("values") or not isinstance(found.expected, np.ndarray):
+        return False
+    return np.isnan(found.expected).any() and not np.isnan(found.actual).any()
+
+
+@kind
 def widened_derivatives(program, found, oracle, subject, watch):
     """PyTorch widens some derivatives of single numbers to float64; here they have the dtype of what they are by."""
     by = re.search(r"T\.func\.\w+\(.*\)\((v\d+)\)$", program[-1])

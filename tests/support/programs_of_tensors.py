@@ -1,6 +1,20 @@
 """Programs that once differed from PyTorch: values, views, writes, dtypes; source about a module `T`."""
 
 PROGRAMS = {
+    "the norm over all dimensions but the only one is that of each element": """
+        x = T.tensor([3.0, -4.0, 0.0], requires_grad=True)
+        T.norm_except_dim(x).sum().backward()
+        a = T.norm_except_dim(x.detach())
+        b = T._weight_norm(T.tensor([1.0, -2.0]), T.tensor([5.0, 3.0]))
+        T.norm_except_dim(T.tensor(2.0))
+    """,
+    "polynomials of a degree without end, groups of a flat tensor, triangles of a vector": """
+        a = T.special.chebyshev_polynomial_t(T.tensor([0.25, 0.5]), -float("inf"))
+        b = T.native_group_norm(T.arange(24.0), None, None, 2, 4, 3, 2, 1e-5)[0]
+        c = T.native_group_norm(T.arange(24.0).reshape(2, 12), T.ones(4), None, 2, 4, 3, 2, 1e-5)[0]
+        T.triu(T.ones(2, device="meta"))
+        T.tril(T.ones(2, device="meta"))
+    """,
     "elements of one memory have no step between them": """
         x = T.tensor([1.5, 0.25])
         a = x[0].unsqueeze(0).expand(2, 1)
