@@ -22,7 +22,7 @@ from plugrad.graph.versions import UNTRACKED, copied, touch
 from plugrad.tensor import inference
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.tensor import Tensor, from_raw
-from plugrad.tensor.views import View, check_memory, next_generation
+from plugrad.tensor.views import View, check_memory, follows_base, next_generation
 
 
 def method(name: str):
@@ -91,7 +91,9 @@ def reshape(op, target, values):
             result._edge._rare().retained = type(None)
         target._edge = result._edge
     if type(target._view) is View:
-        target._view = result._view
+        follows, target._view = follows_base(target), result._view
+        if not follows:  # it keeps what history it has
+            rare.keep_flag(target)
     elif target._view is not UNTRACKED:
         next_generation(target)
         back = (op, values[1:]) if len(before) == target.ndim else (needs.op("reshape"), (before,))

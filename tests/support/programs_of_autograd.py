@@ -88,6 +88,16 @@ PROGRAMS = {
         a.requires_grad_()
         (a * b).sum().backward()
     """,
+    "views that get another shape under no_grad keep their history": """
+        x = T.tensor([[1.0, 2.0]], requires_grad=True)
+        a = x.transpose(0, 1)
+        with T.no_grad():
+            b = x[0]
+            a.squeeze_(1)
+            b.unsqueeze_(0)
+        c = a * 2
+        (b * 2).sum().backward()
+    """,
     "views made under no_grad are of no use after a write": """
         x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         with T.no_grad():
