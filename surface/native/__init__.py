@@ -218,7 +218,7 @@ def slice_copy(input, dim=0, start=None, end=None, step=1):
 
 
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
-    """Reduce consecutive parts of a dimension: "sum", "mean", "max", "min" or "prod".
+    """Reduce consecutive parts of a dimension: "sum", "mean", "prod", "max" or "min".
 
     The parts are given by their `lengths`, or by `offsets`, the places where they begin and the last one ends.
 
@@ -228,6 +228,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     """
     names = {"sum": ("sum", 0.0), "mean": ("mean", float("nan")), "prod": ("prod", 1.0),
              "max": ("amax", -float("inf")), "min": ("amin", float("inf"))}  # fmt: skip
+    names |= {"amax": names["max"], "amin": names["min"]}
     if reduce not in names:
         raise RuntimeError(f"unsupported reduction given! {reduce!r}: write one of {', '.join(names)}")
     if indices is not None:

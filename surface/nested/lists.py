@@ -7,7 +7,7 @@ from plugrad import Tensor
 from plugrad.extend import axes
 from plugrad.nested.arrays import ListArray
 from plugrad.nested.creation import to_padded_tensor
-from plugrad.nested.ragged import _OF_VALUES
+from plugrad.nested.ragged import _OF_VALUES, draw_for_dropout
 from plugrad.nested.tensors import (
     ListTensor,
     NestedTensor,
@@ -72,6 +72,13 @@ def elementwise(func, *args, **kwargs):
         return _with_dense(func, first, args, kwargs)
     result = func(*map(dense, args), **{name: dense(value) for name, value in kwargs.items()})
     return first if result._data is first._data.values else build(result, first._data.pattern())
+
+
+@form("strided", "functional_dropout", "dropout")
+def dropout(func, input, p=0.5, *mode, **named):
+    """Dropout of each element, or of none."""
+    draw_for_dropout(input, p, *mode, **named)
+    return elementwise(func, input, p, *mode, **named)
 
 
 def _is_dense_operand(value) -> bool:

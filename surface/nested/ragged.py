@@ -23,7 +23,7 @@ from plugrad.subclasses.held import check_leaf, take_over
 
 # What gives a tensor like the first argument, and asks for no dimension.
 _OF_VALUES = (
-    "clone dropout functional_dropout alpha_dropout zeros_like ones_like empty_like full_like rand_like randn_like "
+    "clone alpha_dropout zeros_like ones_like empty_like full_like rand_like randn_like "
     "randint_like bernoulli where_or_nonzero where_method masked_fill float double half bfloat16 long int short char "
     "bool type_as to cpu cuda"
 ).split()
@@ -72,6 +72,19 @@ def elementwise(func, *args, **kwargs):
     result = func(*args, **kwargs)
     same = isinstance(args[0], Tensor) and result is args[0] and isinstance(tensors[0], NestedTensor)
     return tensors[0] if same or result._data is tensors[0]._data.values else build(result, pattern)
+
+
+@form("jagged", "functional_dropout", "dropout")
+def dropout(func, input, p=0.5, *mode, **named):
+    """Dropout of each element, or of none."""
+    draw_for_dropout(input, p, *mode, **named)
+    return elementwise(func, input, p, *mode, **named)
+
+
+def draw_for_dropout(input, p, training=True, inplace=False, *, train=True):
+    """Draw what PyTorch's dropout draws for nested tensors alone: a number for each element where p is 0 or 1, too."""
+    if training and train and p in (0, 1):
+        plugrad.empty(values_of(input).shape).bernoulli_(1 - p)
 
 
 @form("jagged", "in_place", "zero_", "fill_", "copy_")

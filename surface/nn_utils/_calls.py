@@ -40,12 +40,7 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     """
     given = parameter_and_buffer_dicts
     values = _joined(given)
-    places: dict = {}  # name -> (table of a module, key in it)
-    for prefix, owner in module.named_modules(remove_duplicate=False):
-        for table in (owner._parameters, owner._buffers):
-            for key, held in table.items():
-                if held is not None:
-                    places[f"{prefix}.{key}" if prefix else key] = (table, key)
+    places = _all_places(module) if tie_weights or strict else _places_of(module, values)
     if tie_weights:
         _tie(values, places)
     if strict:
@@ -63,6 +58,27 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
                 if isinstance(given, dict):  # which gets what the module put in the place of a value
                     own = {name: places[name] for name in given if name in places}
                     given.update((name, table[key]) for name, (table, key) in own.items() if key in table)
+
+
+def _all_places(module) -> dict:
+    """Return the table of a module and the key in it for each dotted name; without end where modules form a circle."""
+    places: dict = {}
+    for prefix, owner in module.named_modules(remove_duplicate=False):
+        for table in (owner._parameters, owner._buffers):
+            for key, held in table.items():
+                if held is not None:
+                    places[f"{prefix}.{key}" if prefix else key] = (table, key)
+    return places
+
+
+def _places_of(module, names) -> dict:
+    """Return the same for those of `names` that are a parameter's or a buffer's: no other module is looked at."""
+    places: dict = {}
+    for name in names:
+        path, _, key = name.rpartition(".")
+        owner = module.get_submodule(path)
+        places |= {name: (table, key) for table in (owner._parameters, owner._buffers) if table.get(key) is not None}
+    return places
 
 
 def _tie(values, places) -> None:

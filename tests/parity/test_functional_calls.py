@@ -69,3 +69,19 @@ def test_calls_with_other_tensors(case, strict, several):
     ours, theirs = outcome(plugrad), outcome(torch)
     assert ours[1] == theirs[1]
     assert ours[0] == theirs[0] or isinstance(ours[0], type) and issubclass(ours[0], theirs[0])
+
+
+@pytest.mark.parametrize("name", ["inner.weight", "inner.outer.inner.weight", "inner.other.weight"])
+def test_modules_in_a_circle(name):
+    def outcome(T):
+        model = classes(T)
+        model.inner.outer = model
+        given = {name: T.full((1, 1), 3.0), "count": T.ones(1)}
+        try:
+            model.forward = lambda x: (model.inner.weight * x, model.count)
+            weight, count = T.func.functional_call(model, given, T.ones(1), tie_weights=False)
+        except Exception as error:
+            return type(error)
+        return weight.tolist(), count.tolist(), model.count.tolist()
+
+    assert outcome(plugrad) == outcome(torch)

@@ -68,6 +68,9 @@ vals(F.dropout(j,0.)) | vals(F.dropout(j,0.5,training=False)) | vals(j.nan_to_nu
 T.allclose(j,j) | vals(j.square()) | vals(T.maximum(j,j)) | vals(F.leaky_relu(j)) | vals(j/j.shape[0])
 vals(j.type_as(j.double())) | vals(F.softplus(j)) | vals(j.half()) | vals(j.bfloat16()) | vals(j.bool())
 vals(j.log1p()) | vals(j.reciprocal())
+(T.manual_seed(0), F.dropout(j,0.), T.rand(1))[2] | (T.manual_seed(0), F.dropout(j,p=1.), T.rand(1))[2]
+(T.manual_seed(0), F.dropout(s,0.), T.rand(1))[2] | (T.manual_seed(0), T.dropout(s,1.,True), T.rand(1))[2]
+(T.manual_seed(0), F.dropout(j,0.,training=False), T.rand(1))[2]
 list((s*2).unbind()) | list((s+s).unbind()) | s+1 | unb(s.relu()) | unb(F.relu(s)) | unb(-s) | unb(abs(s))
 unb(s*T.tensor(2.)) | unb(s-s) | unb(s/2) | s+j | unb(s*D) | unb(s.sum(-1)) | unb(s.sum(-1,keepdim=True)) | s.sum(1)
 unb(lin(s)) | unb(s.softmax(-1)) | unb(F.softmax(s,-1)) | s.transpose(1,2) | unb(s.transpose(1,2)) | s.chunk(3,-1)
