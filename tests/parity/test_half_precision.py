@@ -163,3 +163,24 @@ def test_arithmetic_is_pytorchs_bit_by_bit(shapes, dtype):
         ours, theirs = ours.float().numpy(), theirs.float().numpy()
         numpy.testing.assert_array_equal(ours, theirs)
         assert not (numpy.signbit(ours) != numpy.signbit(theirs))[~numpy.isnan(ours)].any()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of PyTorch's own rules for tangents
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_tangents_batches_and_overriding_classes_are_seen_beside_the_fast_path(dtype):
+    results = []
+    for library in (torch, pytest.importorskip("torch")):
+        seen = []
+
+        class Watched(library.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None, seen=seen):
+                seen.append(function.__name__)
+                return super().__torch_function__(function, types, args, kwargs or {})
+
+        x, y = library.tensor([[1.5, 2.25, -3.0], [0.1, 7.0, 2.0]]).to(getattr(library, dtype))
+        watched = x.as_subclass(Watched)
+        found = [*library.func.jvp(lambda a, y=y: -(a * a - y) / y + a, (x,), (y,))]
+        found += [library.func.vmap(lambda a, b: a * b - a)(x, y), watched * y + watched]
+        results.append([seen[:2], [(one.tolist(), str(one.dtype)) for one in found]])
+    assert results[0] == results[1]
