@@ -131,11 +131,10 @@ class ExportedProgram:
 
         Args:
             decomp_table: {op: a function that is called in its place}; what that calls is taken apart in turn, but not
-                by itself.
+                by itself. Without it no op is: each has a kernel of its own here.
             decompose_custom_triton_ops: has no meaning here.
 
-        Raises NotImplementedError without a table, since every op is a kernel's own here, and for programs that were
-        loaded, which have no example inputs.
+        Raises NotImplementedError for programs that were loaded, which have no example inputs.
 
         >>> import plugrad as torch
         >>> program = torch.export.export(torch.nn.Softplus(), (torch.ones(2),))
@@ -143,12 +142,10 @@ class ExportedProgram:
         >>> [node.name for node in program.run_decompositions(table).graph.nodes]
         ['input_1', 'exp', 'log1p', 'output']
         """
-        if decomp_table is None:
-            raise NotImplementedError("no op is made of others here: give a table {op: function}")
         if self.example_inputs is None:
             raise NotImplementedError("a program that was loaded has no example inputs to run it with")
         axes = [{axis: n for axis, n in enumerate(sizes) if isinstance(n, Dim)} for _, sizes in self._specs]
-        table = {getattr(op, "__op__", op): function for op, function in decomp_table.items()}
+        table = {getattr(op, "__op__", op): function for op, function in (decomp_table or {}).items()}
         args, kwargs = self.example_inputs
         names = [name for name, *_ in self._script._staged.trees["forward"]["arguments"]]
         values = (*args, *[kwargs[name] for name in names[len(args) :]])
@@ -190,6 +187,8 @@ def _put(root, path, value) -> None:
 
 class _Exporter(Tracer):
     """A tracer that refuses decisions by values."""
+
+    RESULTS = (int, float, bool, str, type(None))
 
     def looked_at(self, what) -> None:
         raise RuntimeError(

@@ -97,7 +97,7 @@ def _output(tracer, result, strict):
             "you "
             "absolutely need this and know the side effects, pass strict=False to trace() to allow this behavior."
         )
-    if any(not isinstance(leaf, Tensor) for leaf in leaves(result)):
+    if any(not isinstance(leaf, (Tensor, *tracer.RESULTS)) for leaf in leaves(result)):
         raise RuntimeError(
             "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions"
         )

@@ -45,6 +45,8 @@ def _refuse_gradients_of_their_own():
 class Tracer(TorchFunctionMode):
     """Notes the calls of ops, with what each result is called."""
 
+    RESULTS = ()  # of which types programs return values beside tensors
+
     def __init__(self, root=None):
         super().__init__()
         self.statements: list = []
