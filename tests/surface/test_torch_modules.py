@@ -137,7 +137,7 @@ def test_import_star_takes_what_pytorchs_takes():
     "name",
     [
         "onnx.utils.export", "fx.traceback.annotate", "fx.traceback.preserve_node_meta",
-        "jit.CompilationUnit", "distributed.init_device_mesh", "distributed.TCPStore",
+        "distributed.init_device_mesh", "distributed.TCPStore",
         "distributed.rpc.init_rpc", "distributed.fsdp.FullyShardedDataParallel", "distributed.tensor.DTensor",
         "profiler.load_nvprof", "utils.mobile_optimizer.optimize_for_mobile", "export.draft_export",
         "jit.export_opnames",
