@@ -7,8 +7,10 @@ returns plain rows, and prints them. Third-party plugins add commands by the hoo
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import sys
+import threading
 
 import typer
 import typer.core
@@ -148,4 +150,21 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict":
             stream.reconfigure(errors="backslashreplace")
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        _leave_threads(end.code)
+        raise
+
+
+def _leave_threads(status) -> None:
+    """End the process where a plugin has left threads running: Python would wait for them, which may be for ever."""
+    if threading.active_count() == 1 or sys.argv[1:2] == ["run"]:  # a program waits for its own threads
+        return
+    left = importlib.import_module("plugrad.process_state").left_running()  # few commands have loaded it
+    names = ", ".join(ascii(one.name) for one in left)
+    if names:
+        errors.warn(f"a plugin has left threads running, for which programs wait when they end: {names}")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status if isinstance(status, int) else status is not None)

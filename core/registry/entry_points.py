@@ -120,10 +120,10 @@ def installed() -> list[Installed]:
         if not points:
             continue
         # An .egg-info folder is what a build left in a source tree, and may be stale.
-        metadata = _text(distribution, "METADATA")
-        header = "\n" + (metadata or _text(distribution, "PKG-INFO") or "").partition("\n\n")[0]
-        name = normalise(_field(header, "Name"))
-        one = Installed(name, _field(header, "Version") or "unknown", points, distribution)
+        metadata = text_of(distribution, "METADATA")
+        header = "\n" + (metadata or text_of(distribution, "PKG-INFO") or "").partition("\n\n")[0]
+        name = normalise(field_of(header, "Name"))
+        one = Installed(name, field_of(header, "Version") or "unknown", points, distribution)
         copies.setdefault(name, ([], []))[metadata is None].append(one)
     copies.pop("", None)
     return [_taken(*copies[name]) for name in sorted(copies, key=lambda name: (name != "plugrad", name))]
@@ -147,7 +147,7 @@ def _distributions_on_path():
         warn(f"not all installed distributions could be listed: {describe(error)}")
 
 
-def _text(distribution, file) -> str | None:
+def text_of(distribution, file) -> str | None:
     """Return a metadata file as text, with marks in place of bytes that are not UTF-8; None if there is none."""
     try:
         return distribution.read_text(file)
@@ -157,7 +157,7 @@ def _text(distribution, file) -> str | None:
         return None
 
 
-def _field(header, name) -> str:
+def field_of(header, name) -> str:
     """Return the first word of a field in the header of metadata; "" if it is not there."""
     words = header.partition(f"\n{name}:")[2].partition("\n")[0].split()
     return words[0] if words else ""
@@ -169,7 +169,7 @@ def _points(distribution) -> list[tuple]:
     The few lines are read here because `importlib.metadata` parses every distribution's file whole, and lets one
     malformed line of anybody's stop everybody.
     """
-    text = _text(distribution, "entry_points.txt") or ""
+    text = text_of(distribution, "entry_points.txt") or ""
     if f"[{GROUP}" not in text:
         return []
     points, group, ours = [], "", False

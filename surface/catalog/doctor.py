@@ -185,14 +185,18 @@ def locked():
         yield name, text, f"install what {LOCK} says, or write it again: plugrad plugins lock {LOCK}"
 
 
+def _field(distribution, name) -> str:
+    """Return a field of a distribution's metadata, which may be anything, in whatever encoding."""
+    return entry_points.field_of("\n" + (entry_points.text_of(distribution, "METADATA") or ""), name)
+
+
 def versions():
     """Yield the distributions that plugrad, or one with plugins, needs in another version."""
     for one in entry_points.installed():
-        for needed in _needs(one.distribution.read_text("METADATA") or ""):
+        for needed in _needs(entry_points.text_of(one.distribution, "METADATA") or ""):
             name, wanted = needed.name, needed.specifier
-            try:
-                version = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:
+            version = next((_field(copy, "Version") for copy in importlib.metadata.distributions(name=name)), None)
+            if version is None:
                 yield name, f"{one.name} needs it, and it is not installed", f'pip install "{name}{wanted}"'
                 continue
             if not _fits(version, wanted):
@@ -232,10 +236,8 @@ def threads():
 
 def cuda():
     """Yield what keeps an installed CuPy from being used."""
-    wheels = sorted({
-        name for one in importlib.metadata.distributions()
-        if (name := (one.metadata["Name"] or "").lower()).startswith("cupy")
-    })  # fmt: skip
+    names = {_field(one, "Name").lower() for one in importlib.metadata.distributions()}
+    wheels = sorted(name for name in names if name.startswith("cupy"))
     if len(wheels) > 1:
         yield "cupy", f"{' and '.join(wheels)} are installed, of which one can work", "uninstall all but one"
     if wheels and "cuda" in registry.backends:

@@ -18,10 +18,11 @@ from operator import attrgetter, is_
 from plugrad import registry
 from plugrad.interrupts import process_lock
 from plugrad.process_state import settings
+from plugrad.process_state.of_python import THREADS, left_running
 from plugrad.registry import kernels, loader
 from plugrad.registry.namespaces import LazyMethod
 
-__all__ = ["Contained", "ProcessState"]
+__all__ = ["Contained", "ProcessState", "left_running"]
 
 _GONE = object()
 _COUNTS = (int, tuple, type(None))  # what modules count or collect: others' modules change it, too
@@ -423,9 +424,10 @@ class Contained:
         if damage and error is None:
             more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
             advice = ": declare an op with override=True to replace one of plugrad's" if self.state.replaced else ""
-            raise RuntimeError(
-                f"it changed {', '.join(damage[:3])}{more} while it was loaded (plugrad put it back){advice}"
-            )
+            back = "plugrad put it back"
+            if any(one.startswith(THREADS) for one in damage):
+                back = "a thread can't be ended by another: start it with daemon=True, or when it is needed"
+            raise RuntimeError(f"it changed {', '.join(damage[:3])}{more} while it was loaded ({back}){advice}")
 
 
 class _ToStandardError:

@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import plugrad
-from plugrad import registry
+from plugrad import cli, errors, registry
 from plugrad.catalog import details
 from plugrad.cli import KINDS
 from plugrad.extend import unary
@@ -354,3 +355,26 @@ ROWS = [
 @pytest.mark.parametrize("arguments", ROWS)
 def test_rows_are_a_list_of_objects_with_the_same_keys_as_json(arguments):
     assert len({tuple(row) for row in rows(*arguments.split())}) <= 1
+
+
+@pytest.mark.parametrize(("status", "left"), [(0, 0), (2, 2), (None, 0), ("a message", 1)])
+def test_commands_end_though_a_plugin_has_left_a_thread_running(status, left, monkeypatch, capfd):
+    ended, done = [], threading.Event()
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(sys, "argv", ["plugrad", "plugins"])
+    monkeypatch.setattr(cli, "app", lambda: sys.exit(status))
+    thread = threading.Thread(target=done.wait, name="left")
+    thread.start()
+    try:
+        with pytest.raises(SystemExit), pytest.warns(errors.PluginWarning, match="'left'"):
+            cli.main()
+        sys.argv[1] = "run"  # a program waits for its threads
+        with pytest.raises(SystemExit):
+            cli.main()
+    finally:
+        done.set()
+        thread.join()
+    assert ended == [left]
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert ended == [left]

@@ -259,6 +259,6 @@ def test_what_pip_left_does_not_count_and_is_told(tmp_path):
     (half / info.name / "METADATA").unlink()
     (row,) = doctor(half, status=1)
     assert "its METADATA is missing" in row and "install it again, or delete" in row
-    (half / info.name / "METADATA").write_text("Version: 1\n")
+    (half / info.name / "METADATA").write_bytes(b"Version: 1\nSummary: \xff\n")
     (row,) = doctor(half, status=1)
     assert "its METADATA has no name" in row

@@ -285,6 +285,8 @@ plugrad.nn.modules.module.register_module_parameter_registration_hook(lambda mod
     "converting": ("plugrad.__future__.set_overwrite_module_params_on_conversion(True)", "how modules are converted"),
     "a_policy": ("plugrad.amp.policies.register_autocast('tanh', 'cpu', 'float32')", "the record of op 'tanh'"),
     "a_shape_rule": ("plugrad.registry.op('tanh').meta(lambda input: ((1,), input.dtype))", "record of op 'tanh'"),
+    "a_thread": ("import threading, time\nthreading.Thread(target=time.sleep, args=(3,)).start()",
+                 "the threads for which the program waits at its end"),
     "a_locale": ("import locale\nlocale.setlocale(locale.LC_ALL, 'C.UTF-8')", "the locale"),
 }  # fmt: skip
 

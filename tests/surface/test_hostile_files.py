@@ -241,9 +241,10 @@ class Grumbling:
 
 
 # A list is hashed, a text is called, an int gets items, a frame is longer than memory can be, the stack is empty.
-@pytest.mark.parametrize("pickled", [
-    "]}]K\1s.", "X\1\0\0\0a)R.", "K\1(K\1K\1u.", "\x80\4\x95" + "\xff" * 8 + "N.", "0.",
-])  # fmt: skip
+NONSENSE = ["]}]K\1s.", "X\1\0\0\0a)R.", "K\1(K\1K\1u.", "\x80\4\x95" + "\xff" * 8 + "N.", "0."]
+
+
+@pytest.mark.parametrize("pickled", NONSENSE)
 @pytest.mark.parametrize("form", ["plugrad", "torch"])
 def test_trusted_pickles_that_make_no_sense(form, pickled, tmp_path):
     """Whatever the machine that reads them stumbles over, it is the file; what a class raises is the class's own."""
