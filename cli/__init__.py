@@ -10,7 +10,6 @@ import importlib
 import os
 import shutil
 import sys
-import threading
 
 import typer
 import typer.core
@@ -159,10 +158,10 @@ def main() -> None:
 
 def _leave_threads(status) -> None:
     """End the process where a plugin has left threads running: Python would wait for them, which may be for ever."""
-    if threading.active_count() == 1 or sys.argv[1:2] == ["run"]:  # a program waits for its own threads
+    contained = sys.modules.get("plugrad.process_state")  # where no plugin was loaded it is not there
+    if contained is None or sys.argv[1:2] == ["run"]:  # a program waits for its own threads
         return
-    left = importlib.import_module("plugrad.process_state").left_running()  # few commands have loaded it
-    names = ", ".join(ascii(one.name) for one in left)
+    names = ", ".join(ascii(one.name) for one in contained.left_running())
     if names:
         errors.warn(f"a plugin has left threads running, for which programs wait when they end: {names}")
         sys.stdout.flush()
