@@ -77,7 +77,9 @@ def _places_of(module, names) -> dict:
     for name in names:
         path, _, key = name.rpartition(".")
         owner = module.get_submodule(path)
-        places |= {name: (table, key) for table in (owner._parameters, owner._buffers) if table.get(key) is not None}
+        for table in (owner._parameters, owner._buffers):
+            if table.get(key) is not None:
+                places[name] = (table, key)
     return places
 
 

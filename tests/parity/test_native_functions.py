@@ -174,7 +174,9 @@ def layer(T, name, gates, biases=True):
         lambda T: layer(T, "lstm", 4),
         lambda T: layer(T, "rnn_tanh", 1),
         lambda T: layer(T, "rnn_relu", 1, biases=False),
-        lambda T: [T.segment_reduce(T.tensor(WIDE), r, lengths=T.tensor([2, 0, 4])) for r in "sum mean max amin".split()],
+        lambda T: [
+            T.segment_reduce(T.tensor(WIDE), r, lengths=T.tensor([2, 0, 4])) for r in ("sum", "mean", "max", "amin")
+        ],
         lambda T: T.segment_reduce(T.tensor(X), "amax", offsets=T.tensor([0, 2]), initial=0.5),
         lambda T: T.segment_reduce(T.tensor(X), "other", lengths=T.tensor([2])),
         lambda T: T.segment_reduce(T.tensor(X), "sum"),
