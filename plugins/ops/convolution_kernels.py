@@ -16,6 +16,7 @@ from math import prod
 from plugrad.extend import Op, collect, hookimpl, is_half, native, op
 
 from . import _convolution_on_cuda
+from ._checks import dtype_word
 from ._geometry import batch_first, batch_last, grid, like_images, window_count
 
 # Gathered windows are kept within this many bytes, to stay in the processor's cache; other devices want few launches.
@@ -235,8 +236,12 @@ def convolve(xp, input, weight, bias, geometry):
     dtype = input.dtype
     if weight.dtype != dtype or (bias is not None and bias.dtype != dtype):
         name, other = ("weight", weight) if weight.dtype != dtype else ("bias", bias)
+        ours, found = dtype_word(dtype), dtype_word(other.dtype)
+        if name == "weight" and ours != "Float":  # PyTorch asks for float32 first of all
+            raise RuntimeError(f"expected scalar type {ours} but found {found} in {name}: convert one with .to()")
         raise RuntimeError(
-            f"Input type ({dtype}) and {name} type ({other.dtype}) should be the same: convert one with .to()"
+            f"Input type (torch.{ours}Tensor) and {name} type (torch.{found}Tensor) should be the same: convert one "
+            "with .to()"
         )
     images = input, weight
     if is_half(input.dtype):

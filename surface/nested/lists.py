@@ -74,7 +74,7 @@ def elementwise(func, *args, **kwargs):
     return first if result._data is first._data.values else build(result, first._data.pattern())
 
 
-@form("strided", "functional_dropout", "dropout")
+@form("strided", "dropout", "dropout_legacy")
 def dropout(func, input, p=0.5, *mode, **named):
     """Dropout of each element, or of none."""
     draw_for_dropout(input, p, *mode, **named)

@@ -74,7 +74,7 @@ def elementwise(func, *args, **kwargs):
     return tensors[0] if same or result._data is tensors[0]._data.values else build(result, pattern)
 
 
-@form("jagged", "functional_dropout", "dropout")
+@form("jagged", "dropout", "dropout_legacy")
 def dropout(func, input, p=0.5, *mode, **named):
     """Dropout of each element, or of none."""
     draw_for_dropout(input, p, *mode, **named)

@@ -128,3 +128,10 @@ def test_elements_that_have_no_order_or_no_mean_are_refused():
         for lib in (torch, plugrad)
     }  # fmt: skip
     assert refused[plugrad] == refused[torch]
+
+
+def test_convolutions_name_the_types_that_differ():
+    def call(lib, input, weight):
+        lib.nn.functional.conv1d(*(lib.ones(2, 2, 2, dtype=getattr(lib, name)) for name in (input, weight)))
+
+    agree(itertools.product(["float32", "float64", "float16", "int64"], repeat=2), call)
