@@ -236,11 +236,11 @@ def convolve(xp, input, weight, bias, geometry):
     dtype = input.dtype
     if weight.dtype != dtype or (bias is not None and bias.dtype != dtype):
         name, other = ("weight", weight) if weight.dtype != dtype else ("bias", bias)
-        ours, found = dtype_word(dtype), dtype_word(other.dtype)
+        ours, theirs = dtype_word(dtype), dtype_word(other.dtype)
         if name == "weight" and ours != "Float":  # PyTorch asks for float32 first of all
-            raise RuntimeError(f"expected scalar type {ours} but found {found} in {name}: convert one with .to()")
+            raise RuntimeError(f"expected scalar type {ours} but found {theirs} in {name}: convert one with .to()")
         raise RuntimeError(
-            f"Input type (torch.{ours}Tensor) and {name} type (torch.{found}Tensor) should be the same: convert one "
+            f"Input type (torch.{ours}Tensor) and {name} type (torch.{theirs}Tensor) should be the same: convert one "
             "with .to()"
         )
     images = input, weight
