@@ -63,8 +63,8 @@ def rule_of(op, raw):
     if not all(map(_is_pair, pairs)) or not pairs and isinstance(said, tuple):
         raise TypeError(
             f"the shape rule of {named(op)} returned {told(said)}: it must return (shape, dtype), a tuple of sizes,"
-            " none of them below 0, and NumPy's dtype, such as (input.shape, input.dtype), or a tuple of such pairs, one for "
-            "each result"
+            " none of them below 0, and NumPy's dtype, such as (input.shape, input.dtype), or a tuple of "
+            "such pairs, one for each result"
         )
     return said
 
