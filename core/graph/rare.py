@@ -22,7 +22,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "registry.third_parties.op_records": "check_op check_options", "autograd.rare.overwritten": "overwriting",
     "autograd.forward_ad.rules": "transposed", "autograd.graph.multi_grad": "other_walk",
     "autograd.rare.older_forms": "older_form", "autograd.graph.edges": "stand_in",
-    "autograd.rare.wrong_results": "rule_of wrong_length wrong_result",
+    "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result",
     "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "stale", "autograd.graph.calls": "call_node",
     "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base "
     "follow_reshape follow_write lift_saved old_value", "autograd.rare.function_mistakes": "gradients_of_hook "

@@ -7,6 +7,7 @@ import numbers
 import numpy
 
 from plugrad import Tensor
+from plugrad.nest import leaves
 
 MAKES_NO_DTYPE = "OSUmM"  # kinds of NumPy's dtypes that no tensor has
 
@@ -41,6 +42,18 @@ def wrong_result(op, value) -> TypeError:
         f"the kernel of {named(op)} returned {told(value)}: it must return an array of numbers, or a tuple of arrays. "
         "It gets arrays, not Tensors, and computes with `xp`; what is written in other ops is declared by @composite"
     )
+
+
+def composed(op, result):
+    """Return what a third party's composite made; TypeError for arrays, iterators and NotImplemented."""
+    for one in leaves(result):
+        is_array = hasattr(one, "dtype") and hasattr(one, "strides") and not isinstance(one, Tensor)
+        if is_array or one is NotImplemented or hasattr(one, "__next__"):
+            raise TypeError(
+                f"{named(op)}, a composite, returned {told(one)}: it must return what the ops that it calls return, "
+                "Tensors, or a tuple or list of these; what computes with arrays is a kernel, see @op"
+            )
+    return result
 
 
 def wrong_length(op, count) -> TypeError:

@@ -38,7 +38,11 @@ def has_samples(op, device):
         assert all(same_bits(*pair) for pair in pairs), (
             f"sample {number} {sample} is another each time: draw random numbers from `make`, or seed them"
         )
-        first, second = (tensors_in(call(op, sample.detached())) for _ in range(2))
+        results = [call(op, sample.detached()) for _ in range(2)]
+        assert results[0] is not None or op.runs_on != "tensors" or not op.names, (
+            f"sample {number} {sample}: it returns None; is there a `return`?"
+        )
+        first, second = map(tensors_in, results)
         assert all(map(same_bits, first, second)), f"sample {number} {sample}: the first call gives another result"
     derived = any(not getattr(formula.function, "refuses", False) for formula in op.formulas)
     assert not (derived and op.names) or any(graded(op, sample) for sample in samples) or not samples, (

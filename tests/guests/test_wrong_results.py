@@ -5,7 +5,7 @@ import pytest
 
 import plugrad as torch
 from plugrad import registry
-from plugrad.extend import LRScheduler, Optimizer, factory, op, reduction, unary, view
+from plugrad.extend import LRScheduler, Optimizer, composite, factory, op, reduction, unary, view
 
 X = torch.ones(2, 3)
 WRONG = {
@@ -50,6 +50,22 @@ def test_of_kernels(install, family, wrong):
     given = (X, X.long(), X.half()) if family is not factory else (3,)
     for one in given:
         refused(lambda one=one: record(one), "kernel", "must return")
+
+
+@pytest.mark.parametrize("give", [
+    lambda a: a.numpy(), lambda a: (a, [a.numpy()]), lambda a: (row for row in a), lambda a: NotImplemented,
+    lambda a: {"a": numpy.float64(1)},
+])  # fmt: skip
+@pytest.mark.parametrize("given", [X, X.as_subclass(type("Own", (torch.Tensor,), {}))], ids=["tensor", "subclass"])
+def test_of_composites(install, give, given):
+    record = installed(install, composite(name="seeded")(lambda F, input: give(input)))
+    refused(lambda: record(given), "composite", "Tensors")
+
+
+@pytest.mark.parametrize("right", [X, (X, 1), [X, None], {"x": X}, None, 2.5, X.shape, "text", torch.float64], ids=str)
+def test_what_composites_may_return(install, right):
+    record = installed(install, composite(name="seeded")(lambda F, input: right))
+    assert record(X) is right
 
 
 def test_of_kernels_with_several_results(install):
