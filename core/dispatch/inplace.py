@@ -79,20 +79,22 @@ def run(op, target, values, inside=False, may_become_real=True):
 def reshape(op, target, values):
     """Give a tensor the shape that a view of it has: the in-place form of a view op."""
     check_writable(target)
-    result = op.call(values)
+    kept = type(target._view) is View and not follows_base(target)  # it keeps what history it has, of what it shows
+    recorded = mode.grad or kept and target._edge is not None
+    result = op.call(values) if mode.grad or not recorded else rare.recorded(op, values)
     if result._data.size != target._data.size and "storage_offset" not in op.index:
         raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
     touch(target)
     before, target._data = target.shape, result._data
     if modes.levels:
         rare.follow_reshape(target, result)
-    if mode.grad:
+    if recorded:
         if target.retains_grad:  # the node that it had keeps the gradient, in the shape that it had
             result._edge._rare().retained = type(None)
         target._edge = result._edge
     if type(target._view) is View:
-        follows, target._view = follows_base(target), result._view
-        if not follows:  # it keeps what history it has
+        target._view = result._view
+        if kept:
             rare.keep_flag(target)
     elif target._view is not UNTRACKED:
         next_generation(target)

@@ -13,7 +13,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
     "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.rare.results": "fresh wrapped",
     "autograd.rare.result_tuples": "result_tuple",
-    "autograd.rare.unrecorded_views": "follow_flag keep_flag",
+    "autograd.rare.unrecorded_views": "follow_flag keep_flag recorded",
     "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
     "autograd.rare.operands": "beside_array check_elements check_out_dtype check_outs device_mismatch in_dtype_of "

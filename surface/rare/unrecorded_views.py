@@ -7,6 +7,7 @@ it can't be used where operations are recorded. Its mark holds the tick at which
 
 from __future__ import annotations
 
+from plugrad import enable_grad, inference_mode
 from plugrad.graph.modes import LEAF, mode
 from plugrad.graph.versions import written_since
 from plugrad.tensor.views import Base
@@ -30,3 +31,9 @@ def keep_flag(tensor) -> None:
     """Have such a view be a leaf of its own from now on, whatever becomes of its base."""
     mark = tensor._base._view
     tensor._view.generation = mark.generation if type(mark) is Base else 0
+
+
+def recorded(op, values):
+    """Return what a view op gives, recorded: gradients of a recorded view are of the shape that it has by now."""
+    with inference_mode(False), enable_grad():
+        return op.call(values)

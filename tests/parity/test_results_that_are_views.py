@@ -119,3 +119,19 @@ def test_gradients_of_what_was_written_reach_what_it_came_from(grad):
         found.append([None if one.grad is None else one.grad.flatten().tolist() for one in (a, w)])
     for theirs, ours in zip(*found):
         assert (theirs is None) == (ours is None) and (ours is None or ours == pytest.approx(theirs))
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
+@pytest.mark.parametrize("call", [
+    "t_()", "unsqueeze_(1)", "squeeze_()", "transpose_(0, 1)", "swapaxes_(1, 0)", "as_strided_((3,), (2,), 1)",
+])  # fmt: skip
+def test_gradients_pass_in_the_shape_that_a_view_was_given_afterwards(call, mode):
+    def gradient(library):
+        x = library.arange(9.0).reshape(3, 3).requires_grad_()
+        view = (x * 2)[:1 if call == "squeeze_()" else 3]
+        with getattr(library, mode)():
+            eval(f"view.{call}")
+        (view * library.arange(float(view.numel())).reshape(view.shape)).sum().backward()
+        return x.grad.tolist()
+
+    assert gradient(plugrad) == gradient(torch)
