@@ -12,17 +12,12 @@ from operator import index
 import numpy
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op, scipy_of, write_out
+from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op, write_out
 
 from ._checks import dtype_word, ints, refuse
 
 _COMPLEX = {"f": "complex64", "d": "complex128"}  # by the character of the dtype
 _REAL = {"F": "float32", "D": "float64"}
-
-
-def _library(xp):
-    """SciPy's transforms on the CPU: NumPy's of float32 take two to four times as long."""
-    return scipy_of(xp, "fft") if xp is numpy else xp.fft
 
 
 def _scaled(xp, result, scale, dtype):
@@ -50,11 +45,11 @@ def fft_c2c(xp, input, dims, scale, forward):
     dtype = _COMPLEX.get(input.dtype.char, input.dtype)
     if not dims:
         return _scaled(xp, input.astype(dtype), scale, dtype)
-    norm, fft = "backward" if forward else "forward", _library(xp)
+    norm = "backward" if forward else "forward"
     if len(dims) == 1:  # the functions of several dimensions take their time to find that out
-        result = (fft.fft if forward else fft.ifft)(input, axis=dims[0], norm=norm)
+        result = (xp.fft.fft if forward else xp.fft.ifft)(input, axis=dims[0], norm=norm)
     else:
-        result = (fft.fftn if forward else fft.ifftn)(input, axes=dims, norm=norm)
+        result = (xp.fft.fftn if forward else xp.fft.ifftn)(input, axes=dims, norm=norm)
     return _scaled(xp, result, scale, dtype)
 
 
@@ -87,8 +82,7 @@ def fft_r2c(xp, input, dims, scale, double=False):
     It is cut along the last of `dims`. With `double` those that have a conjugate twin count twice.
     """
     refuse("c", "fft_r2c", input)
-    fft = _library(xp)
-    result = fft.rfft(input, axis=dims[0]) if len(dims) == 1 else fft.rfftn(input, axes=dims)
+    result = xp.fft.rfft(input, axis=dims[0]) if len(dims) == 1 else xp.fft.rfftn(input, axes=dims)
     result = _scaled(xp, result, scale, _COMPLEX[input.dtype.char])
     if double:
         result[_twin(dims, input.shape[dims[-1]])] *= 2
@@ -126,11 +120,7 @@ def fft_c2r(xp, input, dims, scale, n, double=True):
         input = xp.array(input)
         input[_twin(dims, n)] /= 2
     sizes = [n if d == dims[-1] else input.shape[d] for d in dims]
-    fft = _library(xp)
-    if len(dims) == 1:
-        result = fft.irfft(input, n, dims[0], norm="forward")
-    else:
-        result = fft.irfftn(input, sizes, dims, norm="forward")
+    result = xp.fft.irfftn(input, sizes, dims, norm="forward")
     return _scaled(xp, result, scale, _REAL.get(input.dtype.char, input.dtype))
 
 
