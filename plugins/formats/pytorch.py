@@ -215,8 +215,8 @@ def _unpickled(data, world, options):
         def persistent_load(self, identity):
             return world.persistent(identity)
 
-    stream = io.BytesIO(data)
-    return unpickled(Unpickler(stream, **{"encoding": "utf-8", **options.pickle_arguments}), world.where)
+    unpickler = Unpickler(io.BytesIO(data), **{"encoding": "utf-8", **options.pickle_arguments})
+    return unpickled(unpickler, world.where, passed=(UnicodeDecodeError,))  # strings of Python 2, in another encoding
 
 
 @hookimpl

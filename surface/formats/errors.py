@@ -33,15 +33,15 @@ def damaged(where: str, why: object) -> CheckpointError:
     return CheckpointError(f"the checkpoint is damaged: {where}: {why}")
 
 
-def unpickled(unpickler, where: str, more: str = ""):
+def unpickled(unpickler, where: str, more: str = "", passed: tuple = ()):
     """Return what Python's own machine makes of a pickle.
 
     Raises CheckpointError for a damaged pickle and for classes that are not here, of which `more` tells. What a class
-    raises that the pickle calls is raised as it is.
+    raises that the pickle calls is raised as it is, and errors of the classes `passed`.
     """
     try:
         return unpickler.load()
-    except CheckpointError:
+    except (CheckpointError, *passed):
         raise
     except (AttributeError, ImportError) as error:
         raise CheckpointError(f"a class of the file's objects is not here: {error}{more}") from error

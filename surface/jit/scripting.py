@@ -61,7 +61,7 @@ class CompilationUnit:
         lang: the text, or None.
 
     >>> import plugrad as torch
-    >>> unit = torch.jit.CompilationUnit("def twice(x: int) -> int:\n    return 2 * x")
+    >>> unit = torch.jit.CompilationUnit("def twice(x: int) -> int:\\n    return 2 * x")
     >>> unit.twice(4)
     8
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor, nest, registry
+from plugrad.extend import LEFT_OUT
 from plugrad.masked_tensors.tensors import MaskedTensor, elements_of, forms, masking, rule, rules
 from plugrad.sparse import SparseTensor, build, values_of
 from plugrad.subclasses.held import check_leaf, take_over
@@ -125,9 +126,10 @@ def copy_(target, source, non_blocking=False):
 def _reduction(name):
     """Return the rule of a reduction: the function of `masked`, whose result is seen where an element was."""
     op, function = registry.op(name), getattr(plugrad.masked, name)
+    defaults = {name: value for name, value in op.defaults.items() if value is not LEFT_OUT}
 
     def compute(*args, **kwargs):
-        given = {**op.defaults, **dict(zip(op.positional, args)), **kwargs}
+        given = {**defaults, **dict(zip(op.positional, args)), **kwargs}
         input, dim, keepdim, dtype = [given.pop(one, None) for one in ("input", "dim", "keepdim", "dtype")]
         given.pop("out", None)
         if isinstance(dim, bool):  # var(unbiased)

@@ -186,7 +186,7 @@ def module_of_scipy(node):
 
 ATTRIBUTES = {"__name__", "gemm", "products_in_place", "watched_fault", "told_fault", "fill_where"}  # of CUDA's module
 ATTRIBUTES |= {"cuda.alloc", "cuda.get_current_stream", "cuda.runtime.getDevice"}  # which cuDNN is given
-CPU_ONLY = {"logaddexp.accumulate", "linalg.get_lapack_funcs"}  # where arrays are NumPy's
+CPU_ONLY = {"logaddexp.accumulate", "linalg.get_blas_funcs", "linalg.get_lapack_funcs"}  # where arrays are NumPy's
 # Functions of SciPy without which ops fall back to the CPU.
 NOT_ON_CUDA = {"linalg.lapack": {"ldl.py"}, "special.airy": {"bessel.py"}}
 
