@@ -118,8 +118,8 @@ class FunctionNode(Node):
     def connect(self, arguments, by_argument, inputs, outputs) -> list:
         """Give the node its edges; return the outputs with it as their history."""
         self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
-        self.fit = tuple([None if tensor._edge is None else (tensor._data.shape, tensor._type.np) for tensor in inputs])
-        self.types = [None if tensor._edge is None else tensor._type.plain for tensor in inputs]
+        self.types = [tensor._type.plain if tensor._edge is not None else None for tensor in inputs]
+        self.fit = tuple([ttype and (tensor._data.shape, ttype.np) for tensor, ttype in zip(inputs, self.types)])
         self.counts = [
             None if isinstance(argument, Tensor) else len(tensors) for argument, tensors in zip(arguments, by_argument)
         ]

@@ -7,7 +7,7 @@ from plugrad.autograd.hooks import run_before, run_pre
 from plugrad.graph import rare as words
 from plugrad.graph.modes import LEAF
 from plugrad.tensor.tensor import ensure_tensor
-from plugrad.tensor.views import follows_base
+from plugrad.tensor.views import View, follows_base
 
 
 def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -> None:
@@ -19,7 +19,7 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
     leaves.reverse()
     while leaves:
         leaf = leaves.pop()
-        if leaf._view is not None and follows_base(leaf):  # no gradient goes on from here
+        if type(leaf._view) is View and follows_base(leaf):  # no gradient goes on from here
             leaves.pop()
             continue
         extras = leaf.__dict__

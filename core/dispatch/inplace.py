@@ -132,11 +132,7 @@ def store(target, result):
             "in-place result must have the shape of the tensor it is written to"
         )
     if result._type.plain is not target._type.plain:
-        if not dtypes.can_cast(result.dtype, target.dtype):
-            raise RuntimeError(
-                f"result type {result.dtype._label} can't be cast to the desired output type {target.dtype._label}: "
-                "write the operation out of place"
-            )
+        rare.check_cast(result.dtype, target.dtype, hint=": write the operation out of place")
         if copied and result._edge is not None:  # of what was computed in the other dtype
             rare.keep_old_value(result._edge, target)
         result = result.to(target.device, target.dtype)

@@ -99,7 +99,8 @@ def composite(op, values, out=None):
         values = kinds.right(op, values)
         F, keywords = of_composites[op.scope], dict(zip(op.keyword_only, values[count:]))
         result = op.kernels["*"](F, *values[:count], **keywords)
-        result = rare.fresh(result, values) if op.fresh else result if op.trusted else rare.composed(op, result)
+        result = rare.fresh(result, values) if op.fresh else result
+        result = result if op.trusted else rare.composed(op, result)
         return result if out is None else write_out(op, result, out, values=values)
 
     return handle(op.function, op, args, kwargs, lambda: cast(op, values, out, run))

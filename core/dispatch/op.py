@@ -460,7 +460,7 @@ class Op:
 
     def compute(self, ttype, raw):
         """Run the kernel on raw arguments; families add what their kernels share."""
-        return self.run_kernel(ttype, raw) if ttype.np.itemsize != 2 else rare.in_halves(self, ttype, raw)
+        return self.run_kernel(ttype, raw)
 
     def run_kernel(self, ttype, raw):
         """Run the kernel on raw arguments, and nothing else."""

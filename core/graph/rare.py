@@ -12,12 +12,11 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
     "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.rare.results": "fresh wrapped",
-    "autograd.rare.result_tuples": "result_tuple",
-    "autograd.rare.unrecorded_views": "follow_flag keep_flag recorded",
+    "autograd.rare.result_tuples": "result_tuple", "autograd.rare.unrecorded_views": "follow_flag keep_flag recorded",
     "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
     "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
-    "autograd.rare.operands": "beside_array check_elements check_out_dtype check_outs device_mismatch in_dtype_of "
-    "in_halves narrow of_two_devices refuse_mixture refuse_whole takes_halves type_without_tensors",
+    "autograd.rare.operands": "beside_array check_cast check_elements check_out_dtype check_outs device_mismatch "
+    "in_dtype_of in_halves narrow of_two_devices refuse_mixture refuse_whole takes_halves type_without_tensors",
     "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap store_overlapping warn_of_resizing",
     "registry.third_parties.op_records": "check_op check_options", "autograd.rare.overwritten": "overwriting",
     "autograd.forward_ad.rules": "transposed", "autograd.graph.multi_grad": "other_walk",

@@ -100,7 +100,8 @@ class Tensor(Description, Protocols):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
-        return self._edge is not None and not follows_base(self) or self._live_edge(None) is not None
+        own = self._edge is not None and (type(self._view) is not View or not follows_base(self))
+        return own or self._live_edge(None) is not None
 
     @requires_grad.setter
     def requires_grad(self, value=None):

@@ -213,9 +213,13 @@ def check_out_dtype(op, dtype, out, values=()) -> None:
     if op.trusted and op.names and op.names[0].startswith("fft.") and dtype.is_complex is not out.is_complex:
         kind = "complex" if dtype.is_complex else "floating point"
         raise RuntimeError(f"{op.name} expects a {kind} output tensor, but got {out._label}")
+    check_cast(dtype, out, TypeError if op.trusted and op.name in _JOINING else RuntimeError)
+
+
+def check_cast(dtype, out, error=RuntimeError, hint="") -> None:
+    """Raise an error if results of a dtype are not written to tensors of the dtype `out`."""
     if not can_cast(dtype, out):
-        error = TypeError if op.trusted and op.name in _JOINING else RuntimeError
-        raise error(f"result type {dtype._label} can't be cast to the desired output type {out._label}")
+        raise error(f"result type {dtype._label} can't be cast to the desired output type {out._label}{hint}")
 
 
 _JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack".split())
