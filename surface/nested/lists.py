@@ -7,7 +7,7 @@ from plugrad import Tensor
 from plugrad.extend import axes
 from plugrad.nested.arrays import ListArray
 from plugrad.nested.creation import to_padded_tensor
-from plugrad.nested.ragged import _OF_VALUES, draw_for_dropout
+from plugrad.nested.ragged import _OF_VALUES, dropout_by
 from plugrad.nested.tensors import (
     ListTensor,
     NestedTensor,
@@ -74,11 +74,7 @@ def elementwise(func, *args, **kwargs):
     return first if result._data is first._data.values else build(result, first._data.pattern())
 
 
-@form("strided", "dropout", "dropout_legacy")
-def dropout(func, input, p=0.5, *mode, **named):
-    """Dropout of each element, or of none."""
-    draw_for_dropout(input, p, *mode, **named)
-    return elementwise(func, input, p, *mode, **named)
+form("strided", "dropout", "dropout_legacy")(dropout_by(elementwise))
 
 
 def _is_dense_operand(value) -> bool:

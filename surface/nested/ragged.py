@@ -74,17 +74,23 @@ def elementwise(func, *args, **kwargs):
     return tensors[0] if same or result._data is tensors[0]._data.values else build(result, pattern)
 
 
-@form("jagged", "dropout", "dropout_legacy")
-def dropout(func, input, p=0.5, *mode, **named):
-    """Dropout of each element, or of none."""
-    draw_for_dropout(input, p, *mode, **named)
-    return elementwise(func, input, p, *mode, **named)
+def dropout_by(elementwise):
+    """Return dropout of nested tensors of one layout, from the rule for its elementwise ops."""
+
+    def dropout(func, input, p=0.5, *mode, **named):
+        _draw(input, p, *mode, **named)
+        return elementwise(func, input, p, *mode, **named)
+
+    return dropout
 
 
-def draw_for_dropout(input, p, training=True, inplace=False, *, train=True):
+def _draw(input, p, training=True, inplace=False, *, train=True):
     """Draw what PyTorch's dropout draws for nested tensors alone: a number for each element where p is 0 or 1, too."""
     if training and train and p in (0, 1):
         plugrad.empty(values_of(input).shape).bernoulli_(1 - p)
+
+
+form("jagged", "dropout", "dropout_legacy")(dropout_by(elementwise))
 
 
 @form("jagged", "in_place", "zero_", "fill_", "copy_")
