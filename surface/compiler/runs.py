@@ -235,6 +235,9 @@ def _leave_gradients(program, instance, everybody, taken):
             tensor._grad._data[...] = instance.on(source.grad.value)
 
 
+_ONCE = "can't be differentiated twice: call the function that was compiled itself"
+
+
 def _is_as_at(seq, program, instance, args, kwargs) -> bool:
     """Whether all that the call with a node of that number read is what it was then: the call can be repeated."""
     if get_default_dtype() is not program.guard.dtype or not program.world.holds():
@@ -285,9 +288,9 @@ class CompiledFunctionBackward(Node):
         """Return gradients that are recorded: the program runs again, op by op."""
         program, instance, targets, args, kwargs = self.work
         if program.random or program.has_effects:
-            raise RuntimeError("a compiled program that draws numbers or writes can't be differentiated twice")
+            raise RuntimeError(f"a compiled program that draws numbers or writes {_ONCE}")
         if not _is_as_at(self.seq, program, instance, args, kwargs):
-            raise RuntimeError("what a compiled program read has changed since: it can't be differentiated twice")
+            raise RuntimeError(f"a compiled program of which something that it read has changed since {_ONCE}")
         with enable_grad():
             outputs = [t for t in nest.leaves(program.function(*args, **kwargs)) if isinstance(t, Tensor)]
             roots = [t for t in outputs if t.requires_grad and not any(t is one for one in targets)]
