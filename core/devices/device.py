@@ -283,7 +283,7 @@ def type_of(array) -> TensorType:
 
 def _follow_backends(dotted) -> None:
     """Have devices, and what was asked of their backend, forget one that was replaced or taken back."""
-    for place in device._interned.values():
+    for place in tuple(device._interned.values()):
         if dotted == f"backends.{place.type}" and place._backend is not registry.backends.get(place.type):
             place._backend = None
             place._types.clear()

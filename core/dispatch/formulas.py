@@ -142,7 +142,7 @@ def array_ops(array):
             backend = registry.backend("cpu")
         else:
             backend = device_of(array).backend
-        known = (one for one in _raw.values() if one._name == backend.name)
+        known = (one for one in tuple(_raw.values()) if one._name == backend.name)
         ops = next(known, None) or ArrayOps(backend)
         _raw[array.__class__] = ops
     return ops

@@ -107,7 +107,7 @@ def manual_seed(seed: int) -> Generator:
     global _seed
     _settle()
     _seed = _checked(int(seed))
-    for generator in _default.values():
+    for generator in tuple(_default.values()):
         generator.manual_seed(_seed)
     return generator_of("cpu")
 
@@ -115,7 +115,7 @@ def manual_seed(seed: int) -> Generator:
 def _follow_backends(dotted) -> None:
     """Drop the default generators of a device whose backend is another from now on, or gone."""
     kind, _, name = dotted.partition(".")
-    for key in [key for key in _default if kind == "backends" and key.partition(":")[0] == name]:
+    for key in [key for key in tuple(_default) if kind == "backends" and key.partition(":")[0] == name]:
         del _default[key]
 
 

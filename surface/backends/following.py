@@ -26,10 +26,10 @@ def opened(place) -> None:
 
 def moved(type) -> None:
     """Begin to follow if a device that is not the current one of its type is in use."""
-    if started() or not any([place.type == type for place in _used]):
+    if started() or not any([place.type == type for place in tuple(_used)]):
         return
     current = device(type).backend.current_device()
-    if any([place.type == type and place.index != current for place in _used]):
+    if any([place.type == type and place.index != current for place in tuple(_used)]):
         _hook.install()
         other_walks.add(_hook)
 

@@ -74,7 +74,8 @@ def step(optimizer):
 
 def capturing(optimizer) -> bool:
     """Whether the step of an optimizer becomes a part of a CUDA graph."""
-    return any([one.here() for one in captures]) and any([p.is_cuda for p in optimizer.param_groups[0]["params"][:1]])
+    on_device = any([p.is_cuda for p in optimizer.param_groups[0]["params"][:1]])
+    return on_device and any([one.here() for one in tuple(captures)])
 
 
 def prepared(optimizer, group, new) -> list:

@@ -52,7 +52,7 @@ def _nearest(pairs, order):
 
 
 def _choose(type_p, type_q):
-    pairs = [pair for pair in _rules if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
+    pairs = [pair for pair in tuple(_rules) if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not pairs:
         return None
     by_p, by_q = _nearest(pairs, (0, 1)), _nearest(pairs, (1, 0))

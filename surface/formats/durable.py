@@ -38,7 +38,8 @@ def replacing(path):
     path = os.path.realpath(path)  # through a link PyTorch writes to what it leads to
     name = os.fsdecode(path)
     if old is not None:
-        open(name, "ab").close()  # raises PermissionError
+        with held_back():  # else it would be left open for a moment
+            open(name, "ab").close()  # raises PermissionError
     _remove_stale(name)
     temporary = file = None
     try:

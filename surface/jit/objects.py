@@ -64,7 +64,7 @@ class Record:
 
 def records_of(home: str) -> list:
     """Return the records of the classes that stood at a place, `module.name`."""
-    return [one for one in _records.values() if one.home == home]
+    return [one for one in tuple(_records.values()) if one.home == home]
 
 
 class ClassRecord(Record):

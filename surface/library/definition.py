@@ -307,7 +307,7 @@ class Namespace(types.ModuleType):
         raise AttributeError(f"'_OpNamespace' '{self._home}' object has no attribute '{name}'")
 
     def __dir__(self):
-        return [name.partition("::")[2] for name in definitions if name.startswith(f"{self._home}::")]
+        return [name.partition("::")[2] for name in tuple(definitions) if name.startswith(f"{self._home}::")]
 
 
 def _function(name):
@@ -350,6 +350,6 @@ def namespace(home: str):
     """
     if home in ("load_library", "loaded_libraries"):
         return globals()[home]
-    if home != "aten" and not any(name.startswith(f"{home}::") for name in definitions):
+    if home != "aten" and not any(name.startswith(f"{home}::") for name in tuple(definitions)):
         return None
     return _namespaces.setdefault(home, Namespace(home))

@@ -1,7 +1,9 @@
 """Many threads at once: nothing is lost, nothing half made is seen, and a process that was forked or spawned works."""
 
+import ast
 import multiprocessing
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -127,6 +129,41 @@ def test_gradients_that_are_taken_away_meanwhile_are_all_there():
         if p.grad is not None:
             taken.append(p.grad)
         assert sum(g.item() for g in {id(g): g for g in taken}.values()) == 20
+
+
+# Tables of a module to which no other thread adds while one goes through them.
+ALONE = {
+    ("distributions/_parametric.py", "_parameters"): "what classes declare: nobody adds to it",
+    ("missing_grads/__init__.py", "_originals"): "under the lock of `report_missing_grads`",
+    ("process_state/__init__.py", "_classes"): "under the lock of looks at the process",
+    ("backends/_mersenne.py", "_locks"): "in a forked child, which has one thread",
+}
+
+
+def _tables_gone_through(tree):
+    """Yield the names of tables, empty at first, of a module and its classes that some code of it goes through."""
+    tables = set()
+    for body in [tree.body, *[node.body for node in tree.body if isinstance(node, ast.ClassDef)]]:
+        for node in body:
+            value = getattr(node, "value", None)
+            made = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+            if made in ("dict", "set", "defaultdict") or made[:4] == "Weak" or ast.unparse(value or []) == "{}":
+                tables.update(target.id for target in getattr(node, "targets", None) or [node.target])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.comprehension):
+            name = re.sub(r"\.(keys|values|items)\(\)$", "", ast.unparse(node.iter)).rpartition(".")[2]
+            if name in tables:
+                yield name
+
+
+def test_tables_that_threads_share_are_copied_before_somebody_goes_through_them():
+    """Else "dictionary changed size during iteration", once in a thousand runs: `tuple(table.values())` is one step."""
+    root = pathlib.Path(__file__).parents[2]
+    files = [file for folder in ("core", "surface", "plugins") for file in (root / folder).rglob("*.py")]
+    found = {(str(file), name) for file in files for name in _tables_gone_through(ast.parse(file.read_text()))}
+    alone = {one for one in found for end, table in ALONE if one[0].endswith(f"/{end}") and one[1] == table}
+    assert len(alone) == len(ALONE)
+    assert not sorted(found - alone)
 
 
 def test_modes_of_one_thread_are_no_others():
