@@ -80,13 +80,13 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
             g = grads.pop()
             if have is not None or mode.grad or g._type.symbolic:
                 total = g.clone() if have is None else g + have if have.is_sparse else have + g
-                tensor._grad = rare.laid_out(total, tensor._data.strides)
+                tensor._grad = rare.grad_tensor_for(tensor, total)
             else:  # no op, which somebody might see
                 grads.append(g._data)
                 tensor_type, g = g._type.plain, None
-                tensor._grad = owned_tensor(grads, tensor_type, tensor._data.strides)
+                tensor._grad = owned_tensor(grads, tensor_type, tensor)
         elif have is None:
-            tensor._grad = owned_tensor(grads, tensor._type.plain, tensor._data.strides)
+            tensor._grad = owned_tensor(grads, tensor._type.plain, tensor)
         elif tensor._edge is LEAF:
             _add(tensor, have, grads.pop())
         else:  # a retained gradient is another tensor each time
@@ -99,15 +99,15 @@ def writable(g):
     return g if own_memory else make(g._data.copy(), g._type.plain, g._edge)
 
 
-def owned_tensor(arrays: list, tensor_type, strides=None):
-    """Return a Tensor with the last array of a list, taken from it, or a copy (see `own`); laid out by `strides`."""
+def owned_tensor(arrays: list, tensor_type, tensor=None):
+    """Return a Tensor with the last array of a list, taken from it, or a copy (see `own`): that of a tensor."""
     if arrays[-1].__class__ is not tensor_type.array_type:
         if arrays[-1].__class__ in tensor_of:
             return from_raw(own(arrays))
         arrays[-1] = tensor_type.wrap(arrays[-1])
     array = own(arrays)
-    if strides is not None and array.strides != strides:
-        array = rare.in_order_of(strides, array, tensor_type)
+    if tensor is not None and array.strides != tensor._data.strides:
+        array = rare.grad_for(tensor, array, tensor_type)
     return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)
 
 

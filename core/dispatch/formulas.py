@@ -143,8 +143,7 @@ def array_ops(array):
         else:
             backend = device_of(array).backend
         known = (one for one in tuple(_raw.values()) if one._name == backend.name)
-        ops = next(known, None) or ArrayOps(backend)
-        _raw[array.__class__] = ops
+        ops = _raw[array.__class__] = next(known, None) or ArrayOps(backend)
     return ops
 
 

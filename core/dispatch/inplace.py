@@ -80,11 +80,13 @@ def reshape(op, target, values):
     """Give a tensor the shape that a view of it has: the in-place form of a view op."""
     check_writable(target)
     kept = type(target._view) is View and not follows_base(target)  # it keeps what history it has, of what it shows
-    recorded = mode.grad or kept and target._edge is not None
+    recorded = mode.grad or kept and target._edge not in (None, LEAF)
     result = op.call(values) if mode.grad or not recorded else rare.recorded(op, values)
     if result._data.size != target._data.size and "storage_offset" not in op.index:
         raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
     touch(target)
+    if target._edge is not None and not recorded:
+        rare.keep_shape(target)
     before, target._data = target.shape, result._data
     if modes.levels:
         rare.follow_reshape(target, result)

@@ -5,26 +5,25 @@ from __future__ import annotations
 from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
+    "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap store_overlapping warn_of_resizing",
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
-    "autograd.rare.anomaly": "check_nan explain note_stack watching_walks", "autograd.rare.fresh_threads":
-    "in_fresh_thread", "autograd.rare.data_mistakes": "check_data refuse_grad",
-    "autograd.rare.factories": "check_size factory_of_layout laid_as",
+    "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result", "autograd.rare.explanations": "stale",
+    "autograd.rare.unrecorded_views": "follow_flag keep_flag recorded", "autograd.rare.callbacks": "run_queued",
+    "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out", "autograd.rare.overwritten": "overwriting",
+    "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
+    "autograd.rare.copied_views": "follow_copy lent stands_for_view", "autograd.rare.result_tuples": "result_tuple",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
-    "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.rare.results": "fresh wrapped",
-    "autograd.rare.result_tuples": "result_tuple", "autograd.rare.unrecorded_views": "follow_flag keep_flag recorded",
-    "autograd.rare.reshaped": "follow_shape unlock", "autograd.rare.copied_views": "follow_copy lent stands_for_view",
-    "autograd.rare.batched_grads": "batched_grad", "autograd.rare.orders": "in_order_of laid_out",
+    "registry.third_parties.op_records": "check_op check_options", "autograd.rare.batched_grads": "batched_grad",
+    "autograd.rare.reshaped": "follow_shape keep_shape unlock", "autograd.rare.data_mistakes": "check_data refuse_grad",
+    "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.forward_ad.rules": "transposed",
+    "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
+    "autograd.rare.older_forms": "older_form",
+    "autograd.graph.calls": "call_node", "autograd.rare.results": "fresh wrapped", "autograd.graph.edges": "stand_in",
     "autograd.rare.operands": "beside_array check_cast check_elements check_out_dtype check_outs device_mismatch "
     "in_dtype_of in_halves narrow of_two_devices refuse_mixture refuse_whole takes_halves type_without_tensors",
-    "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap store_overlapping warn_of_resizing",
-    "registry.third_parties.op_records": "check_op check_options", "autograd.rare.overwritten": "overwriting",
-    "autograd.forward_ad.rules": "transposed", "autograd.graph.multi_grad": "other_walk",
-    "autograd.rare.older_forms": "older_form", "autograd.graph.edges": "stand_in",
-    "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result",
-    "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "stale", "autograd.graph.calls": "call_node",
-    "autograd.graph.saved": "raw_saved", "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base "
-    "follow_reshape follow_write lift_saved old_value", "autograd.rare.function_mistakes": "gradients_of_hook "
-    "check_marked check_returned checked_gradient gradients_of_nested no_answer refuse_changed_gradient refuse_to_save "
-    "saved_once saved_variables the_vjp warn_of_old_style with_defaults",
+    "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base follow_reshape follow_write lift_saved "
+    "old_value", "autograd.rare.function_mistakes": "gradients_of_hook check_marked check_returned checked_gradient "
+    "gradients_of_nested no_answer refuse_changed_gradient refuse_to_save saved_once saved_variables the_vjp "
+    "warn_of_old_style with_defaults", "autograd.rare.anomaly": "check_nan explain note_stack watching_walks",
 })  # fmt: skip

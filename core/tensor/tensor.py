@@ -249,10 +249,10 @@ class Tensor(Description, Protocols):
 
     @data.setter
     def data(self, value):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if self._type is not value._type:
+        if getattr(value, "_type", None) is not self._type:
             rare.check_data(self, value)
+        if self._edge is not None and self._data.shape != value._data.shape:
+            rare.keep_shape(self)
         self._data = lay_out(value)._data
         if self._view is None:
             shared_memory.inherit(self, value)

@@ -6,7 +6,9 @@ from plugrad import Tensor
 
 
 def check_data(tensor, value) -> None:
-    """Raise RuntimeError unless `tensor.data = value` makes sense for tensors of two types."""
+    """Raise RuntimeError unless `tensor.data = value` makes sense for tensors of two types, TypeError for no tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if tensor.layout != value.layout:
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: "

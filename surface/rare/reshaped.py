@@ -1,8 +1,36 @@
-"""Views of bases whose shape was changed in place after they were made, as by `base.t_()`; views of expanded memory."""
+"""Tensors that got another shape after they were recorded, as by `base.t_()`, and their views; expanded memory."""
 
 from __future__ import annotations
 
 from plugrad.autograd.rare.copied_views import refuse_copy
+from plugrad.graph.modes import LEAF, tick
+from plugrad.graph.nodes import OutputSlot
+
+
+class Reshaped(OutputSlot):
+    """Stands between a tensor that got another shape where nothing was recorded and its history, which has the old.
+
+    As in PyTorch a gradient is summed to the old shape, where that was broadcast to the new one, and refused elsewhere.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, edge, shape, dtype):
+        self.edges, self.saved, self.fit, self.rare, self.seq = (edge,), (), ((shape, dtype),), None, tick()
+
+    @property
+    def next_functions(self):
+        edge = self.edges[0]
+        return (edge.edges[0] if type(edge) is OutputSlot else edge).next_functions
+
+    def pull(self, F, g, saved, retain):
+        return (g,)
+
+
+def keep_shape(tensor) -> None:
+    """Have a tensor's history get gradients of the shape that the tensor has before it gets another."""
+    if tensor._edge is not None and tensor._edge is not LEAF:
+        tensor._edge = Reshaped(tensor._edge, tensor._data.shape, tensor._type.np)
 
 
 def follow_shape(view, mark) -> None:

@@ -62,3 +62,61 @@ def test_a_network_in_channels_last():
         assert [_steps(t.grad) for t in tensors] == [_steps(t) for t in tensors]
         seen.append([_steps(t.grad) for t in tensors])
     assert seen[1] == seen[0]
+
+
+CHANGES = {
+    "t_": lambda T, x: x.t_(),
+    "transpose_": lambda T, x: x.transpose_(0, 1),
+    "unsqueeze_": lambda T, x: x.unsqueeze_(0),
+    "unsqueeze_ behind": lambda T, x: x.unsqueeze_(-1),
+    "squeeze_": lambda T, x: x.squeeze_(),
+    "as_strided_": lambda T, x: x.as_strided_((2, 1), (1, 1)),
+    "data": lambda T, x: setattr(x, "data", T.full((2, 2), 3.0)),
+    "data of more dimensions": lambda T, x: setattr(x, "data", T.full((2, *x.shape), 3.0)),
+    "set_": lambda T, x: x.set_(T.full((2, 2), 3.0)),
+}
+
+
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("shape", [(2, 3), (3, 3), (1, 3), (2, 1)])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore")
+def test_shapes_that_change_where_nothing_is_recorded(change, shape, create):
+    """The history keeps the shape that it had: gradients are summed or broadcast to it, or refused.
+
+    Where PyTorch gives a leaf a gradient of another shape than its own it may be refused.
+    """
+
+    def programs(T):
+        def factor(x):
+            return T.arange(1.0, 1 + x.numel()).reshape(x.shape)
+
+        def of_own_memory(x):
+            y = x * factor(x)
+            with T.no_grad():
+                CHANGES[change](T, y)
+            (y * factor(y)).sum().backward(create_graph=create)
+
+        def used_before(x):
+            loss = (x * factor(x)).sum()
+            with T.no_grad():
+                CHANGES[change](T, x)
+            loss.backward(create_graph=create)
+
+        def used_before_and_after(x):
+            (x * factor(x)).sum().backward(create_graph=create)
+            with T.no_grad():
+                CHANGES[change](T, x)
+            (x * factor(x)).sum().backward(create_graph=create)
+
+        for program in of_own_memory, used_before, used_before_and_after:
+            x = T.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape).requires_grad_()
+            try:
+                program(x)
+            except RuntimeError:
+                yield "refused"
+            else:
+                yield x.grad.tolist(), x.grad.shape == x.shape
+
+    for own, theirs in zip(programs(plugrad), programs(torch), strict=True):
+        assert own == theirs or (own, theirs[1]) == ("refused", False)
