@@ -157,10 +157,9 @@ def handle(func, op, args, kwargs, run):
 
 
 def override(func, overriding, args, kwargs):
-    """Return what the first overriding argument that wants to makes of a call.
-
-    Raises TypeError when none implements it.
-    """
+    """Return what the first overriding argument that wants to makes of a call; TypeError where none does."""
+    if "overriding classes" not in modes.watched:
+        rare.note_class()
     types, result = tuple([type(item) for item in overriding]), NotImplemented
     for item in overriding:
         result = type(item).__torch_function__(func, types, args, kwargs)

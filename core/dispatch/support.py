@@ -60,10 +60,10 @@ _GLOBALS = {
     "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE, "all_plain": PLAIN.issuperset, "Tensor": Tensor, "apply": interpreter.apply,
     "axes": axes, "bool_type": _BoolTypes(), "check": lambda *call: arguments.right(*call),
     "composed": lambda *call: rare.composed(*call), "composite": interception.composite, "failed": interpreter.failed,
-    "finish_many": interpreter.finish_many, "fresh": lambda *call: rare.fresh(*call),
-    "is_view_of": is_view_of, "mark_view": mark_view, "mode": mode, "modes": modes, "named": interpreter.named,
+    "finish_many": interpreter.finish_many, "fresh": lambda *call: rare.fresh(*call), "modes": modes,
+    "is_view_of": is_view_of, "mark_view": mark_view, "misfit": lambda *call: rare.misfit(*call), "mode": mode,
     "narrow": narrow, "new": object.__new__, "refuse_whole": lambda op: rare.refuse_whole(op),
-    "older_form": lambda *call: rare.older_form(*call), "open_type": open_type,
+    "older_form": lambda *call: rare.older_form(*call), "open_type": open_type, "named": interpreter.named,
     "met": interpreter.met, "operate": interpreter.operate, "plain": plain, "tick": tick, "touch": touch, "type": type,
     "untouch": untouch, "wrapped": lambda *call: rare.wrapped(*call), "write_out": write_out,
 }  # fmt: skip

@@ -18,7 +18,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.reshaped": "follow_shape keep_shape unlock", "autograd.rare.data_mistakes": "check_data refuse_grad",
     "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.forward_ad.rules": "transposed",
     "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
-    "autograd.rare.older_forms": "older_form",
+    "autograd.rare.older_forms": "older_form", "autograd.rare.first_sight": "misfit note_class",
     "autograd.graph.calls": "call_node", "autograd.rare.results": "fresh wrapped", "autograd.graph.edges": "stand_in",
     "autograd.rare.operands": "beside_array check_cast check_elements check_out_dtype check_outs device_mismatch "
     "in_dtype_of in_halves narrow of_two_devices refuse_mixture refuse_whole takes_halves type_without_tensors",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import plugrad
 from plugrad.extend import hookimpl
+from plugrad.overrides import overridable
 
 
+@overridable
 def constant_(tensor, val):
     """Fill a tensor with `val`; return it.
 

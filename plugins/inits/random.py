@@ -6,10 +6,12 @@ import math
 
 import plugrad
 from plugrad.extend import hookimpl
+from plugrad.overrides import overridable
 
 from ._fans import calculate_gain, fan, fans, without_elements
 
 
+@overridable
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Fill a tensor with numbers from the uniform distribution on [a, b); return it.
 
@@ -21,6 +23,7 @@ def uniform_(tensor, a=0.0, b=1.0, generator=None):
         return tensor.uniform_(a, b, generator=generator)
 
 
+@overridable
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
     """Fill a tensor with normally distributed numbers; return it.
 
@@ -111,6 +114,7 @@ def xavier_normal_(tensor, gain=1.0, generator=None):
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
+@overridable
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
     """Fill a weight uniformly on +-gain * sqrt(3 / fan); return it.
 

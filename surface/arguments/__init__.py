@@ -7,6 +7,7 @@ import inspect
 
 import numpy
 
+import plugrad
 from plugrad.arguments.conventions import NAMES, declaration
 from plugrad.arguments.foreign import translated
 from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
@@ -51,6 +52,8 @@ def checked(**declarations):
             for name, value in (*zip(names, args), *kwargs.items()):
                 wanted = kind(declarations[name]) if name in declarations else None
                 if wanted is not None and not wanted.fits(value):
+                    if plugrad.overrides.has_torch_function(given := (*args, *kwargs.values())):
+                        return plugrad.overrides.handle_torch_function(call, given, *args, **kwargs)
                     raise TypeError(_said(f"{function.__name__}(): argument '{name}'", wanted, value))
             return function(*args, **kwargs)
 

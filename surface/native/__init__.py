@@ -36,6 +36,7 @@ from plugrad.native.losses import (
 )
 from plugrad.native.lowrank import lobpcg, pca_lowrank, svd_lowrank
 from plugrad.nn import functional as F
+from plugrad.overrides import overridable
 from plugrad.random import thread_safe_generator
 from plugrad.storage import UntypedStorage as StorageBase
 
@@ -66,11 +67,13 @@ class FatalError(Exception):
 # ---------------------------------------------------------------------------------------------------- norms
 
 
+@overridable
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=False):
     """Normalize over the batch; see `torch.nn.functional.batch_norm`."""
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
+@overridable
 def instance_norm(
     input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=False
 ):  # fmt: skip
@@ -78,6 +81,7 @@ def instance_norm(
     return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
+@overridable
 def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
     """Sum of the singular values of matrices; see `torch.linalg.matrix_norm`."""
     if isinstance(dim, bool):
@@ -85,6 +89,7 @@ def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
     return plugrad.linalg.matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
+@overridable
 def frobenius_norm(input, dim, keepdim=False, *, out=None):
     """Root of the sum of squares over dimensions."""
     dims = [dim] if isinstance(dim, int) else list(dim)
@@ -117,16 +122,19 @@ def _gates(gates, input, hx, w_ih, w_hh, b_ih, b_hh):
     return F.linear(input, w_ih, b_ih), F.linear(hx, w_hh, b_hh)
 
 
+@overridable
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a recurrent layer with tanh."""
     return sum(_gates(1, input, hx, w_ih, w_hh, b_ih, b_hh)).tanh()
 
 
+@overridable
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a recurrent layer with relu."""
     return sum(_gates(1, input, hx, w_ih, w_hh, b_ih, b_hh)).relu()
 
 
+@overridable
 def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of a GRU."""
     of_input, of_state = _gates(3, input, hx, w_ih, w_hh, b_ih, b_hh)
@@ -136,6 +144,7 @@ def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return new + update * (hx - new)
 
 
+@overridable
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """One step of an LSTM; `hx` and the result are (hidden state, cell state)."""
     hidden, cell = hx
@@ -157,6 +166,7 @@ def _recurrent(cls, input, hx, params, has_biases, num_layers, dropout, train, b
     return output, *(state if isinstance(state, tuple) else (state,))
 
 
+@overridable
 def lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """Run an LSTM with given parameters; return (output, hidden states, cell states)."""
     return _recurrent(
@@ -164,16 +174,19 @@ def lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectiona
     )  # fmt: skip
 
 
+@overridable
 def gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """Run a GRU with given parameters; return (output, hidden states)."""
     return _recurrent(nn.GRU, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
+@overridable
 def rnn_tanh(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """Run a recurrent layer with tanh with given parameters; return (output, hidden states)."""
     return _recurrent(nn.RNN, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
+@overridable
 def rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """Run a recurrent layer with relu with given parameters; return (output, hidden states)."""
     return _recurrent(
@@ -198,6 +211,7 @@ dropout_, alpha_dropout_ = _in_place("dropout"), _in_place("alpha_dropout")
 feature_dropout_, feature_alpha_dropout_ = _in_place("feature_dropout"), _in_place("feature_alpha_dropout")
 
 
+@overridable
 def embedding_renorm_(input, indices, max_norm, norm_type):
     """Scale the rows of given indices whose norm is greater down to it, in place."""
     with plugrad.no_grad():
@@ -210,6 +224,7 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
 # ---------------------------------------------------------------------------------------------------- others
 
 
+@overridable
 def slice_copy(input, dim=0, start=None, end=None, step=1):
     """Return a copy of every `step`-th slice from `start` to `end` along a dimension."""
     index = [slice(None)] * input.ndim
@@ -217,6 +232,7 @@ def slice_copy(input, dim=0, start=None, end=None, step=1):
     return input[tuple(index)].clone(memory_format=contiguous_format)
 
 
+@overridable
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     """Reduce consecutive parts of a dimension: "sum", "mean", "prod", "max" or "min".
 
@@ -315,6 +331,7 @@ def get_device_module(device=None):
     return module
 
 
+@overridable
 def is_distributed(input: Tensor) -> bool:
     """Always False: a tensor is in one process."""
     return False

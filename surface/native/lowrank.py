@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import plugrad
+from plugrad.overrides import overridable
 
 
 def _basis(A, q: int, niter: int, M: plugrad.Tensor | None):
@@ -16,6 +17,7 @@ def _basis(A, q: int, niter: int, M: plugrad.Tensor | None):
     return Q
 
 
+@overridable
 def svd_lowrank(A, q: int | None = 6, niter: int | None = 2, M: plugrad.Tensor | None = None):
     """Return (U, S, V) of a matrix of low rank, A - M where M is given, with q singular values.
 
@@ -39,6 +41,7 @@ def svd_lowrank(A, q: int | None = 6, niter: int | None = 2, M: plugrad.Tensor |
     return Q @ U, S, Vh.mH
 
 
+@overridable
 def pca_lowrank(A, q: int | None = None, center: bool = True, niter: int = 2):
     """Return (U, S, V) of the principal components of a matrix: `A @ V` are the projections.
 
@@ -59,6 +62,7 @@ def pca_lowrank(A, q: int | None = None, center: bool = True, niter: int = 2):
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
+@overridable
 def lobpcg(
     A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
     ortho_iparams=None, ortho_fparams=None, ortho_bparams=None,

@@ -253,4 +253,6 @@ def wrap_torch_function(dispatcher):
     return decorate
 
 
+# Of functions that are no ops, and that a class may take over by any of its arguments.
+overridable = wrap_torch_function(lambda *args, **kwargs: (*args, *kwargs.values()))
 __getattr__ = absent.attributes("overrides")

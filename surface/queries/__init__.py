@@ -23,6 +23,8 @@ def _of_tensors(name):
 
     @functools.wraps(method)
     def function(input, *args, **kwargs):
+        if not isinstance(input, Tensor) and plugrad.overrides.has_torch_function((input, *args)):
+            return plugrad.overrides.handle_torch_function(function, (input, *args), input, *args, **kwargs)
         _check(isinstance(input, Tensor), name, "a Tensor", input)
         return method(input, *args, **kwargs)
 

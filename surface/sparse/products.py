@@ -7,6 +7,7 @@ import numpy
 import plugrad
 from plugrad.arguments import checked
 from plugrad.extend import F, axes, from_raw
+from plugrad.overrides import overridable
 from plugrad.sparse import creation
 from plugrad.sparse.arrays import BlockArray, SparseArray
 from plugrad.sparse.rules import add, mul, total, transpose
@@ -273,11 +274,13 @@ def hspmm(mat1, mat2):
     return creation.to_sparse(product(mat1, mat2), 1)
 
 
+@overridable
 def smm(input, mat):
     """Return the product of a sparse and a dense matrix as a sparse matrix."""
     return creation.to_sparse(product(input, mat))
 
 
+@overridable
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """Return `beta * input + alpha * mat1 @ mat2` of a sparse input, sparse."""
     return add(mul(input, beta), mul(smm(mat1, mat2), alpha))

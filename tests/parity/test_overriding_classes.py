@@ -1,8 +1,12 @@
 """Classes that override ops beside PyTorch's: which function they are asked about, and with which arguments."""
 
+import functools
+import inspect
+
 import pytest
 
 import plugrad as torch
+from plugrad.graph.modes import watched
 
 oracle = pytest.importorskip("torch")
 
@@ -55,3 +59,66 @@ def test_a_tensor_that_is_made_of_one_has_its_history(make, old, recorded):
         return result
 
     assert use(torch) == use(oracle)
+
+
+class Stranger:
+    """Stands for a tensor, and is none."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return "taken over", func
+
+
+def _asked(function, signature):
+    """Return what a function gives for strangers in the place of all arguments that it needs, or its error."""
+    args, kwargs = [], {}
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL or parameter.default is parameter.empty:
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                kwargs[parameter.name] = Stranger()
+            elif parameter.kind is not parameter.VAR_KEYWORD:
+                args.append(Stranger())
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", ["", "functional", "nn.functional", "nn.init", "linalg", "fft", "special"])
+def test_classes_that_are_no_tensors_are_asked_when_they_are_first_met(place):
+    """No function was told of the class before, or of any other."""
+    theirs, ours = [functools.reduce(getattr, filter(None, place.split(".")), library) for library in (oracle, torch)]
+    told = oracle.overrides.get_testing_overrides()
+    asked, wrong = 0, []
+    for name in sorted(dir(theirs)):
+        function = getattr(theirs, name)
+        if name[0] == "_" or not callable(function) or function not in told:
+            continue
+        signature = inspect.signature(told[function])
+        if _asked(function, signature) != ("taken over", function):
+            continue
+        asked += 1
+        watched.discard("overriding classes")
+        found = _asked(getattr(ours, name), signature)
+        if not isinstance(found, NotImplementedError) and found != ("taken over", getattr(ours, name)):
+            wrong.append((name, found))
+    assert asked and not wrong
+
+
+def test_the_outermost_op_is_asked_wherever_the_class_is_met():
+    """Be it in what a composite of composites calls, or in a list."""
+    x = torch.ones(1, 2, 3)
+    for function, args in [
+        (torch.nn.functional.multi_head_attention_forward, (Stranger(),) * 13),
+        (torch.nn.functional.interpolate, (Stranger(),)),
+        (torch.cartesian_prod, (x, Stranger())),
+        (torch.hstack, ((x, Stranger()),)),
+        (torch.nn.functional.cosine_similarity, (x, Stranger())),
+        (torch.dist, (x, Stranger())),
+        (torch.einsum, ("ij,jk", x[0], Stranger())),
+    ]:
+        watched.discard("overriding classes")
+        assert function(*args) == ("taken over", function)
+        with torch.overrides.DisableTorchFunctionSubclass(), pytest.raises((TypeError, AttributeError)):
+            function(*args)
