@@ -52,8 +52,9 @@ def checked(**declarations):
             for name, value in (*zip(names, args), *kwargs.items()):
                 wanted = kind(declarations[name]) if name in declarations else None
                 if wanted is not None and not wanted.fits(value):
-                    if plugrad.overrides.has_torch_function(given := (*args, *kwargs.values())):
-                        return plugrad.overrides.handle_torch_function(call, given, *args, **kwargs)
+                    if plugrad.overrides.has_torch_function((value,)):
+                        relevant = (*args, *kwargs.values())
+                        return plugrad.overrides.handle_torch_function(call, relevant, *args, **kwargs)
                     raise TypeError(_said(f"{function.__name__}(): argument '{name}'", wanted, value))
             return function(*args, **kwargs)
 

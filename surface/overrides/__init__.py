@@ -253,6 +253,10 @@ def wrap_torch_function(dispatcher):
     return decorate
 
 
-# Of functions that are no ops, and that a class may take over by any of its arguments.
-overridable = wrap_torch_function(lambda *args, **kwargs: (*args, *kwargs.values()))
+def _of_others(*args, **kwargs):
+    """Return the arguments whose classes are not plugrad's: sparse and nested tensors know what ops they have."""
+    return [one for one in (*args, *kwargs.values()) if not type(one).__module__.startswith("plugrad.")]
+
+
+overridable = wrap_torch_function(_of_others)  # for functions that are no ops
 __getattr__ = absent.attributes("overrides")
