@@ -13,14 +13,14 @@ MOST = 9
 
 
 class Tracer:
-    def __init__(self, stop=None):
-        self.count, self.stop, self.where = 0, stop, None
+    def __init__(self, stops):
+        self.count, self.stops, self.where = 0, stops, None
 
     def __call__(self, frame, event, arg):
         if not frame.f_code.co_filename.startswith(OWN):
             return None
         if event == "line":
-            if self.count == self.stop:
+            if self.stops(self.count):
                 self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 sys.settrace(None)
                 raise KeyboardInterrupt
@@ -28,8 +28,8 @@ class Tracer:
         return self
 
 
-def attempt(stop) -> Tracer:
-    tracer = Tracer(stop)
+def attempt(stops) -> Tracer:
+    tracer = Tracer(stops)
     sys.settrace(tracer)
     try:
         import plugrad  # noqa: F401

@@ -21,12 +21,13 @@ def main(statement: str) -> int:
     def program():
         exec(code, {"torch": torch, "x": torch.tensor([0.5, 2.0], requires_grad=True)})
 
-    def attempt(stop):
-        tracer = Tracer(stop)
+    def attempt(stops):
+        tracer = Tracer(stops)
         try:
             run_traced(program, tracer)
         except KeyboardInterrupt:
             pass
+        tracer.count = len(tracer.passed)
         return tracer
 
     return trials(attempt, program, MOST)

@@ -26,21 +26,34 @@ def in_child(work) -> int:
 
 
 def trials(attempt, use, most) -> int:
-    """Try `most` of the points of `attempt(stop)`; print how many there were, and return after how many `use()` failed.
+    """Try `most` points of `attempt(stops)`; print how many there were, and return after how many of them `use()` failed.
 
-    `attempt` returns a tracer, with the `count` of points that it passed and `where` it was stopped.
+    `attempt` asks `stops` at each of its points, by number, whether to stop there, and returns a tracer with the
+    `count` of points that it passed and `where` it was stopped. It runs twice in all: a child is forked at each point,
+    which stops there and goes on with `use()`, while its parent waits and goes on as if nothing had been.
     """
     reader, writer = os.pipe()
-    assert in_child(lambda: os.write(writer, str(attempt(None).count).encode())) == 0
+    assert in_child(lambda: os.write(writer, str(attempt(lambda number: False).count).encode())) == 0
     points = range(int(os.read(reader, 100)))
-    points = sorted(random.Random(0).sample(points, min(len(points), most)))
-    wrong = 0
-    for point in points:
+    points = set(random.Random(0).sample(points, min(len(points), most)))
+    ends: list = []  # of the children so far; None in one of them
 
-        def interrupted(point=point):
-            print(f"# {attempt(point).where}", file=sys.stderr, flush=True)
+    def stops(number):
+        if ends == [None] or number not in points:
+            return False
+        child = os.fork()
+        ends[:] = [*ends, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] if child else [None]
+        return not child
+
+    def walk():
+        where = attempt(stops).where
+        if ends == [None]:
+            print(f"# {where}", file=sys.stderr, flush=True)
             use()
+        else:
+            os.write(writer, f"{len(ends)} {sum(map(bool, ends))}".encode())
 
-        wrong += in_child(interrupted) != 0
-    print(len(points))
+    assert in_child(walk) == 0
+    tried, wrong = map(int, os.read(reader, 100).split())
+    print(tried)
     return wrong

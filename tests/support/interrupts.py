@@ -1,5 +1,6 @@
 """Ctrl-C, or an error, at every point of a program: it comes before the n-th of plugrad's own bytecodes."""
 
+import collections
 import dis
 import gc
 import random
@@ -48,42 +49,92 @@ _TOOL = 4  # of the numbers that no debugger, profiler or coverage tool has by c
 
 
 class Tracer:
-    """Counts the bytecodes that run in plugrad's files; before number `stop` it raises `error`, or sends SIGINT."""
+    """Notes the bytecodes that run in plugrad's files, and stops before the one whose number `stops` says yes to."""
 
-    def __init__(self, stop=None, error=None):
-        self.count, self.stop, self.where, self.error = 0, stop, None, error
-        self.codes = []  # whose bytecodes were counted
+    def __init__(self, stops=None, error=None):
+        self.passed, self.stops, self.error = [], stops, error
+        self.where = self.stopped = None
 
-    def __call__(self, frame, event, arg):
-        if event == "call":
-            if not _is_own(frame.f_code.co_filename):
-                return None
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode" and not _is_quiet(frame.f_code, frame.f_lasti):
-            self._count(frame.f_code, frame.f_lineno)
-        return self
+    def call(self, frame, event, arg):
+        if not _is_own(frame.f_code.co_filename):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self.opcode
+
+    def opcode(self, frame, event, arg):
+        if event == "opcode" and not _is_quiet(frame.f_code, frame.f_lasti):
+            self.note(frame.f_code, frame.f_lasti, frame.f_lineno)
+        return self.opcode
 
     def instruction(self, code, offset):
         """Be told by `sys.monitoring` of a bytecode; DISABLE says that no more is to be told of that one."""
         if not _is_own(code.co_filename) or _is_quiet(code, offset):
             return _MONITORING.DISABLE
-        return self._count(code, code.co_firstlineno)
+        return self.note(code, offset, code.co_firstlineno)
 
-    def _count(self, code, line):
-        self.count += 1
-        self.codes.append(code)
-        if self.count - 1 == self.stop:
-            self.where = f"{code.co_filename.removeprefix(ROOT)}:{line} {code.co_name}"
-            _tell(None)
-            if self.error is not None:
-                raise self.error
-            signal.raise_signal(signal.SIGINT)  # raises KeyboardInterrupt here, unless that is held back
+    def note(self, code, offset, line):
+        if self.stops is not None and self.stops(len(self.passed)):
+            self.stop(code, line)
+        self.passed.append((code, offset))
+
+    def stop(self, code, line):
+        """Raise the error, or send SIGINT, and be told of no more."""
+        self.where, self.stopped = f"{code.co_filename.removeprefix(ROOT)}:{line} {code.co_name}", code
+        _tell(None)
+        if self.error is not None:
+            raise self.error
+        signal.raise_signal(signal.SIGINT)  # raises KeyboardInterrupt here, unless that is held back
+
+
+class Stop(Tracer):
+    """Stops before a bytecode that has run a number of times; is told of no other code's, which takes most time."""
+
+    def __init__(self, code, offset, times, error=None):
+        super().__init__(error=error)
+        self.code, self.offset, self.times = code, offset, times
+
+    def call(self, frame, event, arg):
+        code = frame.f_code  # what is generated anew in each run is equal and another
+        return super().call(frame, event, arg) if code is self.code or code == self.code else None
+
+    def opcode(self, frame, event, arg):
+        if event == "opcode" and frame.f_lasti == self.offset:
+            self.note(frame.f_code, frame.f_lasti, frame.f_lineno)
+        return self.opcode
+
+    def instruction(self, code, offset):
+        if offset != self.offset or not (code is self.code or code == self.code):
+            return _MONITORING.DISABLE
+        return self.note(code, offset, code.co_firstlineno)
+
+    def note(self, code, offset, line):
+        self.times -= 1
+        if self.times < 0:
+            self.stop(code, line)
+
+
+def _tracers(program, most, seed, error=None):
+    """Run a program once; return tracers that stop it at all of its points, or `most` of them, and these points' codes.
+
+    Every tenth goes by the number of bytecodes, so that it also stops in what only an interrupted run leaves to do.
+    """
+    counter, times, points = Tracer(), collections.Counter(), []
+    run_traced(program, counter)
+    for code, offset in counter.passed:
+        points.append((code, offset, times[code, offset]))
+        times[code, offset] += 1
+    assert points, "the tracer saw nothing of the program"
+    chosen = range(len(points))
+    if len(points) > most:
+        chosen = sorted(random.Random(seed).sample(chosen, most))
+    tracers = [Stop(*points[point], error) if n % 10 else Tracer(point.__eq__, error) for n, point in enumerate(chosen)]
+    return tracers, {points[point][0] for point in chosen}
 
 
 def _tell(tracer) -> None:
     """Have a tracer be told of bytecodes from here on; None: nobody."""
     if _MONITORING is None:
-        sys.settrace(tracer)
+        sys.settrace(None if tracer is None else tracer.call)
         return
     if _MONITORING.get_tool(_TOOL) is None:
         _MONITORING.use_tool_id(_TOOL, "interrupts")
@@ -111,11 +162,7 @@ def run_traced(program, tracer, handler=signal.default_int_handler):
 def handled(program, handler, most=400, seed=0):
     """Yield (where, result) for runs of `program()`, at a point of each of which a signal's handler is called."""
     program()
-    counter = Tracer()
-    run_traced(program, counter)
-    assert counter.count, "the tracer saw nothing of the program"
-    for point in sorted(random.Random(seed).sample(range(counter.count), min(most, counter.count))):
-        tracer = Tracer(point)
+    for tracer in _tracers(program, most, seed)[0]:
         result = run_traced(program, tracer, lambda *signal: handler())
         yield tracer.where, result
 
@@ -128,16 +175,11 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
     """
     program(prepare())  # what is generated at the first use of an op is no part of the count
     gc.collect()  # nor is what finalizers of earlier tests' garbage run: errors in these are swallowed
-    counter = Tracer()
     prepared = prepare()
-    run_traced(lambda: program(prepared), counter)
-    assert counter.count, "the tracer saw nothing of the program"
-    points = range(counter.count)
-    if counter.count > most:
-        points = sorted(random.Random(seed).sample(points, most))
+    tracers, wanted = _tracers(lambda: program(prepared), most, seed, error)
     reached = set()
-    for point in points:
-        tracer, prepared, was = Tracer(point, error), prepare(), False
+    for tracer in tracers:
+        prepared, was = prepare(), False
         try:
             run_traced(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
         except KeyboardInterrupt:
@@ -146,7 +188,7 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
             if error is None:
                 raise
             was = True
-        reached.add(tracer.codes[-1])
+        reached.add(tracer.stopped)
         yield tracer.where, prepared, was
-    wanted = {counter.codes[point] for point in points}  # what one run leaves must not stop the next ones early
+    # What one run leaves must not keep the next ones from what they are to reach.
     assert 2 * len(reached) >= len(wanted), f"{len(reached)} functions were stopped instead of {len(wanted)}: {reached}"
