@@ -26,7 +26,7 @@ def in_child(work) -> int:
 
 
 def trials(attempt, use, most) -> int:
-    """Try `most` points of `attempt(stops)`; print how many there were, and return after how many of them `use()` failed.
+    """Try `most` points of `attempt(stops)`; print how many there were, and return after how many `use()` failed.
 
     `attempt` asks `stops` at each of its points, by number, whether to stop there, and returns a tracer with the
     `count` of points that it passed and `where` it was stopped. It runs twice in all: a child is forked at each point,
