@@ -66,14 +66,16 @@ class OpHook(Hook, Region):
 
     def install(self):
         """Make the hook act in every thread; return it."""
-        modes.install((*modes.installed_hooks, self))
+        with registry.lock:  # else of two that threads install at once one is lost
+            modes.install((*modes.installed_hooks, self))
         return self
 
     def remove(self) -> None:
         """Undo `install`."""
-        if self not in modes.installed_hooks:
-            raise RuntimeError(f"{type(self).__name__} is not installed")
-        modes.install(tuple([hook for hook in modes.installed_hooks if hook is not self]))
+        with registry.lock:
+            if self not in modes.installed_hooks:
+                raise RuntimeError(f"{type(self).__name__} is not installed")
+            modes.install(tuple([hook for hook in modes.installed_hooks if hook is not self]))
 
     @property
     def active(self) -> bool:

@@ -10,6 +10,7 @@ import threading
 from plugrad import nn
 from plugrad.fx.node import map_aggregate
 from plugrad.fx.proxy import Proxy
+from plugrad.interrupts import held_back, process_lock
 
 # Functions that are traced as one call: {(id of a module's names, name): the module's names}.
 wrapped_functions: dict = {}
@@ -57,8 +58,12 @@ def as_one_call(function):
     return call
 
 
+# What one trace changes another would take for the original, and put back behind it: one thread traces at a time.
+tracing = process_lock()
+
+
 class Patches:
-    """Changes that last for a `with` block, which other threads do not see where they are of Module."""
+    """Changes that last for a `with` block under the lock; other threads do not see those of Module."""
 
     def __init__(self):
         self._undo: list = []
@@ -68,9 +73,10 @@ class Patches:
         return self
 
     def __exit__(self, *exception):
-        while self._undo:
-            function, *args = self._undo.pop()
-            function(*args)
+        with held_back():
+            while self._undo:
+                function, *args = self._undo.pop()
+                function(*args)
 
     def of_modules(self, name, function) -> None:
         """Have a method of all modules carried out by `function(original, module, *args)`, in this thread."""

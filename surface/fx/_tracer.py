@@ -12,7 +12,7 @@ from itertools import chain
 from plugrad import Tensor, _assert, nn
 from plugrad.fx._codegen import _PyTreeCodeGen, _PyTreeInfo
 from plugrad.fx._names import as_torch
-from plugrad.fx._patching import Patches, find_proxy
+from plugrad.fx._patching import Patches, find_proxy, tracing
 from plugrad.fx.graph import Graph
 from plugrad.fx.node import base_types
 from plugrad.fx.proxy import ParameterProxy, Scope, ScopeContextManager, TracerBase
@@ -342,7 +342,7 @@ class Tracer(TracerBase):
             patches.search(getattr(forward, "__globals__", {}), self._autowrap_function_ids)
             return self.call_module(module, lambda *a, **k: original(module, *a, **k), args, kwargs)
 
-        with Patches() as patches:
+        with tracing, Patches() as patches:
             patches.of_modules("__getattr__", read)
             patches.of_modules("__call__", call)
             patches.wrapped()

@@ -213,6 +213,32 @@ def test_checkpoints_are_written_and_read_by_threads():
     in_threads(work)
 
 
+def test_hooks_that_threads_install_are_all_installed_and_removed():
+    def work(number):
+        for _ in range(100):
+            hook = torch.extend.OpHook().install()
+            assert hook.active
+            hook.remove()
+            assert not hook.active
+
+    in_threads(work)
+
+
+def test_modules_are_themselves_again_when_several_threads_have_traced_them():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    names = "__call__", "__getattr__"
+    before = [getattr(torch.nn.Module, name) for name in names]
+
+    def work(number):
+        for _ in range(5):
+            traced = torch.fx.symbolic_trace(model)
+            assert [node.op for node in traced.graph.nodes].count("call_module") == 2
+            torch.nn.Linear(2, 2)(torch.ones(1, 2))
+
+    in_threads(work)
+    assert [getattr(torch.nn.Module, name) for name in names] == before
+
+
 ROOMS = (
     "nn nn.functional nn.utils optim optim.lr_scheduler func utils.data utils.checkpoint autograd serialization "
     "overrides extend compiler random"
