@@ -67,7 +67,7 @@ class _Export:
 
     def closed(self, _) -> None:
         """The handle and all made of it are gone, and nobody can write any more: settle what was written."""
-        with _lock:
+        with lock:
             exports = open_exports.get(self.key, ())
             if self in exports:
                 exports.remove(self)
@@ -77,14 +77,14 @@ class _Export:
             versions.touch_array(self.array, self.since)
 
 
-_lock = process_lock()
+lock = process_lock()
 open_exports: dict[int, list] = {}  # by the id of the storage, which they keep alive
 
 
 def note_export(array, handle) -> None:
     """Compare the bytes of a NumPy array when the last array made of `handle` has died, or a node looks before."""
     export = _Export(array, handle, id(device_of(array).backend.storage(array)))
-    with _lock:
+    with lock:
         open_exports.setdefault(export.key, []).append(export)
     versions.compare_before(export.since)
 

@@ -84,8 +84,8 @@ def load_eager() -> None:
 def load_deferred() -> bool:
     """Load the plugins that were being imported when plugrad was; return whether there were any."""
     ready = [plugin for plugin in _deferred if not _room().is_importing(plugin)]
+    _deferred[:] = [plugin for plugin in _deferred if plugin not in ready]  # another thread may have been faster
     for plugin in ready:
-        _deferred.remove(plugin)
         load_or_warn(plugin)
     return bool(ready)
 

@@ -89,19 +89,19 @@ def forever():
 
 def watch(tensor, handle):
     """Have ops on a tensor and on views of it note what they see, as long as a handle lives; return what was marked."""
-    mark = tensor._view
-    if type(mark) is View:
-        tensor = mark.base
+    with numpy_writes.lock:  # else of two handles that threads make at once one is lost
         mark = tensor._view
-    if type(mark) is Base:
-        handles = mark.handles
-        if handles is None or handle is forever or len(handles) > 8:
-            mark.handles = (handle if handles is None else forever,)
-        elif handles[0] is not forever:
-            mark.handles = (*[known for known in handles if known() is not None], handle)
-    elif mark is not UNTRACKED:
-        tensor._view = mark = Base(0)
-        mark.handles = (handle,)
+        if type(mark) is View:
+            tensor, mark = mark.base, mark.base._view
+        if type(mark) is Base:
+            handles = mark.handles
+            if handles is None or handle is forever or len(handles) > 8:
+                mark.handles = (handle if handles is None else forever,)
+            elif handles[0] is not forever:
+                mark.handles = (*[known for known in handles if known() is not None], handle)
+        elif mark is not UNTRACKED:
+            tensor._view = mark = Base(0)
+            mark.handles = (handle,)
     return tensor
 
 
@@ -142,6 +142,6 @@ def note_use(tensor, mark) -> None:
         return
     handles = mark.handles or (forever,)  # none, if another thread has just found the last one dead
     last = handles[0] is not forever and not any([handle() is not None for handle in handles])
-    if last:
+    if last := last and mark.handles is handles:  # another thread may have added one
         mark.handles = None
     numpy_writes.note_use(tensor._data, last)

@@ -8,9 +8,9 @@ import sys
 import threading
 
 from plugrad import nn
+from plugrad.extend import held_back, process_lock
 from plugrad.fx.node import map_aggregate
 from plugrad.fx.proxy import Proxy
-from plugrad.interrupts import held_back, process_lock
 
 # Functions that are traced as one call: {(id of a module's names, name): the module's names}.
 wrapped_functions: dict = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import threading
 import types
 import warnings
 from itertools import chain
@@ -21,13 +22,19 @@ from plugrad.utils import _pytree as pytree
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing"]
 
-_state = types.SimpleNamespace(tracing=False)
 _proxyable_classes: dict = {}
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
+class _State(threading.local):
+    tracing = False
+
+
+_state = _State()
+
+
 def is_fx_tracing() -> bool:
-    """Whether a program is being traced."""
+    """Whether a program is being traced, by this thread."""
     return _state.tracing
 
 

@@ -162,6 +162,14 @@ def test_writes_of_other_threads_hide_none():
     in_threads(work)
 
 
+def test_each_array_that_threads_take_of_a_tensor_at_once_is_known():
+    """Else writes by one that is not known go unnoticed once the others are gone."""
+    for _ in range(200):
+        x = torch.ones(2)
+        arrays = at_once(*[x.numpy] * 6)
+        assert len(x._view.handles) == len(arrays)
+
+
 def test_writes_to_one_tensor_are_counted():
     x = torch.zeros(1)
     in_threads(lambda number: [x.add_(1) for _ in range(100)])
@@ -236,7 +244,7 @@ def test_modules_are_themselves_again_when_several_threads_have_traced_them():
             torch.nn.Linear(2, 2)(torch.ones(1, 2))
 
     in_threads(work)
-    assert [getattr(torch.nn.Module, name) for name in names] == before
+    assert [getattr(torch.nn.Module, name) for name in names] == before and not torch.fx.is_fx_tracing()
 
 
 ROOMS = (
