@@ -126,9 +126,10 @@ def _flush_folder(folder) -> None:
     """Bring the new name to the medium, where the system has folders that can be flushed."""
     if fcntl is None:
         return
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # file systems that refuse it, such as some over the network
-            os.fsync(number)
-    finally:
-        os.close(number)
+    with held_back():  # a number, unlike a file, is closed by nobody when it is dropped
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # file systems that refuse it, such as some over the network
+                os.fsync(number)
+        finally:
+            os.close(number)

@@ -2,12 +2,14 @@
 
 import contextlib
 import gc
+import os
 
 import pytest
 
 import plugrad as torch
 from plugrad.autograd import forward_ad
 from plugrad.extend import register
+from plugrad.formats.durable import _flush_folder
 from plugrad.graph.modes import levels
 from plugrad.interrupts import uncollected
 from plugrad.utils.checkpoint import checkpoint
@@ -400,6 +402,14 @@ def test_a_step_of_a_schedule_is_taken_or_not(name):
         assert state(schedule) in either, where
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="needs a list of the process's open files")
+def test_the_folder_of_a_file_that_was_written_is_closed(tmp_path):
+    before = len(os.listdir("/dev/fd"))
+    for where, _, _ in interrupted(lambda _: _flush_folder(tmp_path)):
+        assert len(os.listdir("/dev/fd")) == before, where
+
+
+@swallowed  # that a file was closed when it was dropped, between `open` and the block that closes it
 def test_a_file_is_written_or_not(tmp_path):
     path = tmp_path / "x.pt"
     path.write_bytes(b"before")
