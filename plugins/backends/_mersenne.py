@@ -73,13 +73,16 @@ class MersenneTwister(numpy.random.MT19937):
     """
 
     spare: float | None = None
-    memory: numpy.ndarray | None
 
     def __init__(self, seed: int):
         super().__init__(_unspread)
         self._legacy_seeding(seed & 0xFFFFFFFF)
         _locks[id(self.lock)] = self.lock
-        self.memory = _memory(self) if _is_laid_out_as_known() else None
+
+    @functools.cached_property  # ctypes takes longer than all the rest, and most of those that are seeded never draw
+    def memory(self) -> numpy.ndarray | None:
+        """What kernels in C draw from; None where that is laid out in another way than known."""
+        return _memory(self) if _is_laid_out_as_known() else None
 
     @property
     def state(self):
