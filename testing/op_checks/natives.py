@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 
 import plugrad
-from plugrad.testing.calls import Skip, call, graded, gradients, is_random, kernel_replaced
+from plugrad.testing.calls import Skip, call, gradients, is_random, kernel_replaced, leaves
 from plugrad.testing.checks.kernels import close
 from plugrad.testing.guises import GUISES
 from plugrad.testing.samples import samples_of
-from plugrad.testing.tensors import tensors_in
+from plugrad.testing.tensors import differentiable, tensors_in
 
 DTYPES = ("float64", "float32")
 # What is left of 1 - tanh(x)^2 at a large x is known to a few units of 1, a share of the budget.
@@ -26,22 +26,25 @@ def native(op, device):
     if is_random(op, next(iter(samples_of(op)))):
         raise Skip("its results are random")
     served = dict.fromkeys([kernel.native for kernel in _kernels(op) if hasattr(kernel, "native")], 0)
-    for dtype in DTYPES:
-        for number, sample in enumerate(samples_of(op, dtype=getattr(plugrad, dtype))):
-            for guise, change in GUISES.items():
-                label = f"{dtype}, sample {number} {sample}, {guise}"
-                with _counted(op, served):
-                    actual = _everything(op, sample.map(change))
-                with _without(op):
-                    expected = _everything(op, sample.map(change))
-                refused = isinstance(actual, type), isinstance(expected, type)
-                if any(refused):
-                    told = f"{label}: {' and '.join(served)} in C gives {actual}, that in Python {expected}"
-                    assert all(refused) and guise == "empty", told
-                    continue
-                for (what, one), (_, other) in zip(actual, expected, strict=True):
-                    told = f"{label}: {what} of {' and '.join(served)} in C against that in Python"
-                    close(one, other, told, LEAST.get(guise, 0.0) if what.startswith("gradient") else 0.0)
+    looks = [
+        (f"{dtype}, sample {number} {sample}, {guise}", guise, sample, change)
+        for dtype in DTYPES
+        for number, sample in enumerate(samples_of(op, dtype=getattr(plugrad, dtype)))
+        for guise, change in GUISES.items()
+    ]
+    with _counted(op, served):  # once for all: with other kernels all that is generated for the op is generated anew
+        ours = [_everything(op, sample.map(change)) for _, _, sample, change in looks]
+    with _without(op):
+        theirs = [_everything(op, sample.map(change)) for _, _, sample, change in looks]
+    for (label, guise, _, _), actual, expected in zip(looks, ours, theirs, strict=True):
+        refused = isinstance(actual, type), isinstance(expected, type)
+        if any(refused):
+            told = f"{label}: {' and '.join(served)} in C gives {actual}, that in Python {expected}"
+            assert all(refused) and guise == "empty", told
+            continue
+        for (what, one), (_, other) in zip(actual, expected, strict=True):
+            told = f"{label}: {what} of {' and '.join(served)} in C against that in Python"
+            close(one, other, told, LEAST.get(guise, 0.0) if what.startswith("gradient") else 0.0)
     idle = [name for name, times in served.items() if not times]
     assert not idle, f"{' and '.join(idle)} served no sample: add one that the C function takes, a contiguous one"
 
@@ -59,11 +62,12 @@ def _everything(op, sample) -> list | type:
 
 
 def _results(op, sample) -> list:
-    results = tensors_in(call(op, sample))
+    results, inputs = tensors_in(call(op, sample)), leaves(sample)
     named = [(f"result {i}", result) for i, result in enumerate(results)]
-    if graded(op, sample):
+    if outputs := differentiable(results) if inputs else []:
         with contextlib.suppress(NotImplementedError):  # a formula that says that there is no gradient
-            named += [(f"gradient {i}", g) for i, g in enumerate(gradients(op, sample)) if g is not None]
+            grads = gradients(op, sample, recorded=(outputs, inputs))
+            named += [(f"gradient {i}", g) for i, g in enumerate(grads) if g is not None]
     return named
 
 
