@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy
 
 import plugrad
@@ -38,6 +40,11 @@ def differentiable(value) -> list:
     return [t for t in tensors_in(value) if is_float(t) and t.requires_grad]
 
 
+def recording():
+    """Return a context in which calls are recorded; entering a mode that is on would make each of them slower."""
+    return contextlib.nullcontext() if plugrad.is_grad_enabled() else plugrad.enable_grad()
+
+
 def gradients_of_sum(outputs, inputs) -> tuple:
     """Return the gradients of the sum of all elements of some outputs; None where there is no dependence."""
     return plugrad.autograd.grad(outputs, inputs, [plugrad.ones_like(y) for y in outputs], allow_unused=True)
@@ -67,7 +74,9 @@ def to_numpy(tensor):
 
 def reals(tensor):
     """Return the elements as a flat float64 vector, real and imaginary parts in turn."""
-    array = to_numpy(tensor)
+    array = tensor._data
+    if type(array) is not numpy.ndarray or array.dtype.char not in "dD" or tensor._view is not None:
+        array = to_numpy(tensor)
     return array.reshape(-1).copy().view("float64") if array.size else array.reshape(-1).real
 
 

@@ -21,6 +21,7 @@ from plugrad.testing.tensors import (
     like,
     map_tensors,
     reals,
+    recording,
     tensors_in,
     wide_dtype,
 )
@@ -179,7 +180,7 @@ class FlatFunction:
 
     def forward(self) -> list:
         """Call `func` with grad; return its differentiable outputs, all float ones if there are none."""
-        with plugrad.enable_grad():
+        with recording():
             result = self.func(*self.inputs)
         tensors = tensors_in(result)
         if not tensors and not (isinstance(result, (tuple, list, dict)) and not result):
@@ -201,13 +202,16 @@ class FlatFunction:
         ]
         return numpy.concatenate(flat), grads
 
-    def value(self, point) -> tuple:
-        """Return the outputs at a point as a flat real vector, and their dtypes."""
-        results = self._results(point)
+    def value(self, point, repeated=False) -> tuple:
+        """Return the outputs at a point as a flat real vector, and their dtypes.
+
+        `repeated`: a gradient may reuse what it recorded at the point before; see `gradient_function`.
+        """
+        results = self._results(point, repeated)
         outputs = [results[i] for i in self.outputs]
         return numpy.concatenate([reals(y) for y in outputs] or [numpy.zeros(0)]), [y.dtype for y in outputs]
 
-    def _results(self, point) -> list:
+    def _results(self, point, repeated=False) -> list:
         fresh: dict = {}
         for leaf in self.leaves:
             if leaf.memory is not None:
@@ -217,8 +221,9 @@ class FlatFunction:
         arguments = self.inputs
         if fresh:
             arguments = map_tensors(self.inputs, lambda t: fresh.get(id(t), t))
-        with plugrad.enable_grad():  # the function may ask for gradients itself
-            return tensors_in(self.func(*arguments))
+        gradient = getattr(self.func, "repeated", None)  # which records what it needs in whichever mode
+        with recording() if gradient is None else plugrad.no_grad():  # others may ask for gradients themselves
+            return tensors_in((gradient if gradient and repeated else self.func)(*arguments))
 
     def refuse_other_forms(self, eps) -> None:
         """Raise AssertionError if shapes or dtypes of outputs change where all elements of a leaf move by `eps`."""

@@ -16,6 +16,7 @@ from plugrad.testing.gradients.differences import TRUST
 from plugrad.testing.gradients.verdict import FAIL, INCONCLUSIVE, NONDIFFERENTIABLE, PASS, Verdict, worse
 
 CERTAIN = 10 * TRUST  # a mismatch of so many error bars is no accident of the measurement
+KEPT = 4096  # values of so many numbers are kept while a direction is investigated
 ALL_COORDINATES = 96  # up to so many elements of an input each is looked at on its own
 
 
@@ -31,12 +32,14 @@ class Comparison:
         if eps is not None:
             self.scale = numpy.full_like(self.scale, eps / differences.STEP)
         self.finite = numpy.isfinite(backward.value)
+        self.seen = {}  # the values on the way along the direction that is investigated: several questions ask for them
         self.tangled = False  # whether a direction met several kinks, so that nothing can be said of its slope
         terms = numpy.abs(backward.gradient * self.scale)
         self.steepest = float(terms.max(initial=0.0, where=numpy.isfinite(terms)))
 
     def verdict(self, nondet_tol) -> Verdict:
         """Measure along all directions, and return the worst verdict; the first FAIL ends it."""
+        self.repeated = nondet_tol == 0  # else each value has noise of its own
         unfit = self._take_base(nondet_tol)
         if unfit is not None:
             return unfit
@@ -44,6 +47,7 @@ class Comparison:
         worst = Verdict(PASS)
         for direction, settled in zip(directions, self._screen(directions), strict=True):
             if not settled:
+                self.seen.clear()
                 worst = worse(worst, self._investigate(*direction))
                 if worst.status == FAIL:
                     break
@@ -105,13 +109,20 @@ class Comparison:
 
     def _value(self, coordinates, amounts, step):
         """Return the outputs a step along a direction, all nan where there are none."""
+        place = coordinates.tobytes(), amounts.tobytes(), float(step)
+        if (value := self.seen.get(place)) is not None:
+            return value
         point = self.flat.start.copy()
         point[coordinates] += step * amounts
         try:
-            value = self.flat.value(point)[0]
+            value = self.flat.value(point, self.repeated)[0]
         except Exception:  # outside its domain func may raise whatever it likes: such a step says nothing
-            return numpy.full(self.finite.shape, numpy.nan)
-        return value if value.shape == self.finite.shape else numpy.full(self.finite.shape, numpy.nan)
+            value = None
+        if value is None or value.shape != self.finite.shape:
+            value = numpy.full(self.finite.shape, numpy.nan)
+        if self.repeated and len(value) + len(amounts) <= KEPT:
+            self.seen[place] = value
+        return value
 
     def _probe(self, coordinates, amounts):
         """Return the function of a step along a direction that `differences` measures."""
@@ -131,6 +142,7 @@ class Comparison:
         expected = numpy.empty((2, len(directions), len(self.base)))
         limits = numpy.empty((len(directions), 1))
         for row, (_, coordinates, amounts) in enumerate(directions):
+            self.seen.clear()
             probe = self._probe(coordinates, amounts)
             values[row] = probe(wide), probe(-wide), probe(narrow), probe(-narrow)
             expected[:, row] = self._expected(coordinates, amounts)
