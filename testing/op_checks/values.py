@@ -178,8 +178,10 @@ def threads(op, device):
         own = samples_of(op, device=device, seed=seed)
         if not seed and any(is_random(op, sample) for sample in own):
             raise Skip("the result is random, and threads share the generator")
-        samples.append(own + 3 * _large(op, device, seed))  # on a busy machine threads may miss each other once
-        expected.append([outcome(op, sample) for sample in samples[-1]])
+        large = _large(op, device, seed)
+        samples.append(own + 3 * large)  # on a busy machine threads may miss each other once
+        alone, of_large = ([outcome(op, sample) for sample in some] for some in (own, large))
+        expected.append(alone + 3 * of_large)
     outcomes, barrier, tracing = [None] * THREADS, threading.Barrier(THREADS), threading.Lock()
     files = {op.kernels["*"].__code__.co_filename, *(f.function.__code__.co_filename for f in op.formulas)}
 
