@@ -1,7 +1,10 @@
 """Fixtures that several rooms share."""
 
+import compileall
 import contextlib
+import importlib.util
 import os
+import pathlib
 import sys
 
 import pytest
@@ -9,6 +12,13 @@ import pytest
 # Test processes share the processors: threads of BLAS in each would wait for each other, for milliseconds a small call.
 if "PYTEST_XDIST_WORKER" in os.environ and "numpy" not in sys.modules:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Hundreds of tests start processes. With PYTHONDONTWRITEBYTECODE each of them would compile plugrad's source tree anew.
+if "PYTEST_XDIST_WORKER" not in os.environ and sys.dont_write_bytecode:
+    root = pathlib.Path(__file__).parents[1]
+    if pathlib.Path(importlib.util.find_spec("plugrad").origin) == root / "core" / "__init__.py":
+        for folder in ("cli", "core", "plugins", "surface", "testing", "tests/support"):
+            compileall.compile_dir(root / folder, quiet=2)
 
 import plugrad
 from plugrad import registry

@@ -244,55 +244,93 @@ def generate(folder, package, name=None):
     return folder / f"plugrad-{name}"
 
 
+BUILD = """
+import os, sys
+from setuptools import build_meta
+_, wheels, *folders = sys.argv  # which a build changes
+for folder in folders:
+    os.chdir(folder)
+    build_meta.build_wheel(wheels)
+"""  # what pip calls, in one process; `test_in_an_environment_of_its_own` builds with pip
+
+
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
-    """The wheels of all packages, by name."""
+def sites(tmp_path_factory):
+    """The folders that the packages are installed in, by name."""
     folder = tmp_path_factory.mktemp("generated")
     sources = [generate(folder, package) for package in PACKAGES]
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*command, "--wheel-dir", folder / "wheels", *sources], check=True)
-    return {p: folder / "wheels" / f"plugrad_made_{p}-0.1.0-py3-none-any.whl" for p in PACKAGES}
+    wheels, together = folder / "wheels", folder / "together"
+    subprocess.run([sys.executable, "-c", BUILD, wheels, *sources], check=True, capture_output=True)
+    files = [wheels / f"plugrad_made_{package}-0.1.0-py3-none-any.whl" for package in PACKAGES]
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", together]
+    subprocess.run([*command, *files], check=True)
+    for package in PACKAGES:
+        (folder / package).mkdir()
+        for name in (f"plugrad_made_{package}", f"plugrad_made_{package}-0.1.0.dist-info"):
+            (together / name).rename(folder / package / name)
+    return {package: folder / package for package in PACKAGES}
 
 
-@pytest.fixture(params=PACKAGES)
-def installed(request, wheels, tmp_path):
-    """The name of a package, and the folder that its wheel is installed in."""
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", tmp_path / "site"]
-    subprocess.run([*command, wheels[request.param]], check=True)
-    return request.param, tmp_path / "site"
+LISTINGS = """
+import sys
+from plugrad.cli import app
+for command in sys.argv[1:]:
+    app([*command.split(), "--json"], standalone_mode=False)
+    print("---")
+"""
 
 
-def listed(site, command, *options):
-    """Return what a listing of the command line shows of generated packages; it must not import any."""
-    done = run(None, site, arguments=("-X", "importtime", "-m", "plugrad.cli", command, "--json", *options))
+def test_all_packages_are_listed(sites):
+    points = {f"plugrad-made-{p}": {*new.entry_points(f"made_{p}", parts(p))} for p in PACKAGES}
+    # The other two are imported, or listed as commands.
+    groups = sorted({group for those in points.values() for group, _ in those} - {"backends", "cli"})
+    arguments = ("-X", "importtime", "-c", LISTINGS, "plugins --third-party", *groups)
+    done = run(None, *sites.values(), arguments=arguments)
     assert done.returncode == 0, done.stderr
     assert "plugrad_made" not in done.stderr and " plugrad.registry" in done.stderr
-    return [row for row in json.loads(done.stdout) if "plugrad-made" in row.get("provider", row.get("id"))]
+    first, *others = (json.loads(text) for text in done.stdout.split("---\n")[:-1])
+    assert {row["status"] for row in first} == {"not loaded"}
+    listings = dict(zip(groups, others, strict=True))
+    for distribution, expected in points.items():
+        brings = {name for row in first if row["id"].split(":")[0] == distribution for name in row["brings"]}
+        assert brings == {f"{group}: {name}" for group, name in expected}
+        for group, rows in listings.items():
+            names = {row["name"] for row in rows if row["provider"].split(":")[0] == distribution}
+            assert names == {name for kind, name in expected if kind == group}, (distribution, group)
 
 
-def test_a_package_of_each_kind(installed):
-    package, site = installed
-    op = f"made_{package}"
-    points = new.entry_points(op, parts(package))
-    rows = listed(site, "plugins", "--third-party")
-    assert {row["status"] for row in rows} == {"not loaded"}
-    assert {brought for row in rows for brought in row["brings"]} == {f"{group}: {name}" for group, name in points}
-    for command in {group for group, _ in points} - {"backends", "cli"}:  # these are imported, or listed as commands
-        assert {(command, row["name"]) for row in listed(site, command)} == {p for p in points if p[0] == command}
-    # Those that bring a backend and more have the same one: that it computes all ops is checked where it is alone.
-    chosen = ["-k", "not parity"] if "backend" in PACKAGES[package] and package != "backend" else []
-    done = run(None, site, arguments=("-m", "plugrad.cli", "check", f"plugrad-made-{package}", *chosen))
-    assert done.returncode == 0, done.stdout + done.stderr
-    for part in uses(package):
-        output(program(part, op), site)
+# Those that bring a backend and more have the same one: that it computes all ops is checked where it is alone.
+CHECKED = {
+    "parts": (["op", *(kind for kind in KINDS if kind != "backend")], ""),
+    "families and several parts": (["all", *FAMILIES, "alone", "c"], "not parity or not (made_all or made_alone)"),
+    "a backend": (["backend"], ""),
+}
 
 
-def test_in_an_environment_of_its_own(wheels, tmp_path):
+@pytest.mark.parametrize("packages, chosen", CHECKED.values(), ids=CHECKED)
+def test_all_packages_pass_their_checks(sites, packages, chosen):
+    targets = [f"plugrad-made-{package}" for package in packages]
+    paths = [sites[package] for package in packages]
+    done = run(None, *paths, arguments=("-m", "plugrad.cli", "check", *targets, "-k", chosen, "--json"))
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["message"] for row in rows if row["status"] == "failed"] == [] and done.returncode == 0, done.stderr
+    for package, target in zip(packages, targets):
+        passed = {row["subject"] for row in rows if row["distribution"] == target and row["status"] == "passed"}
+        assert len(passed) > len(new.entry_points(f"made_{package}", parts(package))), (package, passed)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_a_package_brings_is_used(sites, package):
+    output("".join(program(part, f"made_{package}") for part in uses(package)), sites[package])
+
+
+def test_in_an_environment_of_its_own(tmp_path):
     variables = fresh_environment.make(tmp_path)
     folder = generate(tmp_path, "all")
     use = ["python", "-W", "error", "-c", "".join(program(part, "made_all") for part in ["op", *KINDS])]
     fresh_environment.run(use, variables, folder, status=1)
-    fresh_environment.run(["pip", "install", "--quiet", str(wheels["all"])], variables, folder)
+    fresh_environment.run(["pip", "install", "--quiet", str(folder)], variables, folder)
     fresh_environment.run(use, variables, folder)
     assert " passed" in fresh_environment.run(["python", "-m", "pytest", "-q", "-k", "not parity"], variables, folder)
     fresh_environment.run(["pip", "uninstall", "--quiet", "--yes", "plugrad-made-all"], variables, folder)

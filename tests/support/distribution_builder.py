@@ -11,6 +11,7 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DISTRIBUTIONS = ROOT / "tests" / "support" / "distributions"
 EXAMPLES = ROOT / "examples" / "guests"
+TIMEOUT = 280  # seconds: less than pytest waits until it ends everything
 
 
 def build(folder, name, entries, version="1.0", **modules):
@@ -44,7 +45,7 @@ def run(code, *paths, arguments=(), cwd=None, **environment):
         cwd=cwd or DISTRIBUTIONS,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=TIMEOUT,
     )
 
 

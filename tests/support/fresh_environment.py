@@ -8,6 +8,8 @@ import subprocess
 import sys
 import sysconfig
 
+from support.distribution_builder import TIMEOUT
+
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
@@ -32,7 +34,7 @@ def make(folder) -> dict:
 def run(command, variables, folder, status=0) -> str:
     """Run a command there; return what it prints. AssertionError unless it ends with the status."""
     done = subprocess.run(
-        command, env=variables, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
+        command, env=variables, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT
     )
     assert done.returncode == status, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}"
     return done.stdout
