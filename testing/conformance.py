@@ -16,6 +16,7 @@ from plugrad.process_state import ProcessState
 from plugrad.testing.calls import Skip, described
 from plugrad.testing.targets import subject_of, subjects_of
 
+_last: list = [None]  # the state of the process before the last check, and what was seen when it was repaired
 MISSING = "can't be used here"  # what the error of a device says that this machine does not have
 
 
@@ -33,8 +34,11 @@ class Case:
         self.subject, self.name, self.kind, self.provider = subject.name, name, subject.kind, provider
         self._value, self._check, self._device = value, check, device
 
-    def run(self):
+    def run(self, follows=False):
         """Run the check.
+
+        Args:
+            follows: whether nothing but plugrad has run in this process since the last check.
 
         Raises AssertionError naming subject, check and where it is from, made of whatever error came up, and
         RuntimeError under `python -O`, which leaves out the statements that checks are made of.
@@ -42,7 +46,9 @@ class Case:
         if not __debug__:
             raise RuntimeError("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
         ours = self.provider is not None and self.provider.builtin
-        before, changed = ProcessState(names=not ours, drawing=True), None
+        after = _last[0] if follows else None
+        before, changed = ProcessState(names=not ours, drawing=True, after=after), None
+        _last[0] = before
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import types
-import weakref
-from itertools import chain
-from operator import attrgetter, is_
+from bisect import bisect
+from itertools import accumulate, chain, compress, count
+from operator import attrgetter, is_, is_not
 
 from plugrad import registry
 from plugrad.interrupts import process_lock
 from plugrad.process_state import settings
 from plugrad.process_state.of_python import THREADS, left_running
+from plugrad.process_state.output import Files, ToStandardError, is_alone, quiet_threads
 from plugrad.registry import kernels, loader
 from plugrad.registry.namespaces import LazyMethod
 
-__all__ = ["Contained", "ProcessState", "left_running"]
+__all__ = ["Contained", "ProcessState", "left_running", "quiet_threads"]
 
 _GONE = object()
 _COUNTS = (int, tuple, type(None))  # what modules count or collect: others' modules change it, too
@@ -34,6 +34,7 @@ class ProcessState:
     Args:
         names: whether the names and records of plugrad belong to it, and not only settings.
         drawing: whether plugrad's random numbers may be drawn and seeded meanwhile.
+        after: a state that has just been repaired, since when nothing has run: what it saw then is not looked at again.
 
     >>> import plugrad as torch
     >>> before = ProcessState()
@@ -42,13 +43,14 @@ class ProcessState:
     (['the default dtype'], torch.float32)
     """
 
-    def __init__(self, names=True, drawing=False):
+    def __init__(self, names=True, drawing=False, after=None):
         self.names, self.replaced = None, False
+        self.found = _NEVER  # what names, functions and records led to when this was repaired, if nothing was wrong
         if names:
             loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
-                (self.names, self.values), (self.tables, self.records) = _look(), _look_at_records()
-                self.functions, self.insides = _look_inside()
+                (self.names, self.values), (self.tables, self.records) = _look(after), _look_at_records(after)
+                self.functions, self.insides = _look_inside(after)
         chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]
         self.settings = [(setting, setting.read()) for setting in chosen]
 
@@ -56,7 +58,9 @@ class ProcessState:
         """Put back what is no longer as it was; return what that is, in words."""
         damage = []
         if self.names is not None:
-            damage = [*self._repair_names(), *self._repair_insides(), *self._repair_records()]
+            now = _values(self.names), _insides(self.functions), _parts(self.records[0])
+            damage = [*self._repair_names(now[0]), *self._repair_insides(now[1]), *self._repair_records(now[2])]
+            self.found = _NEVER if damage else now
         self.replaced = any(not one.startswith(_OF_OTHERS) for one in damage)  # something of plugrad's own
         alone = is_alone()
         for setting, before in self.settings:
@@ -68,12 +72,11 @@ class ProcessState:
                 setting.write(before)
         return damage
 
-    def _repair_names(self) -> list[str]:
+    def _repair_names(self, values) -> list[str]:
         damage = []
-        if _are_same(self.values, _values(self.names)):
-            return damage
-        for holder, before in self.names.items():
-            now = vars(holder)
+        self.changed = _changed(self.names, self.values, values)
+        for holder in self.changed:
+            before, now = self.names[holder], vars(holder)
             if _is_same(before, now):
                 continue
             for name, value in before.items():
@@ -86,8 +89,7 @@ class ProcessState:
             damage += _remove_covers(holder, before)
         return damage
 
-    def _repair_insides(self) -> list[str]:
-        now = _insides(self.functions)
+    def _repair_insides(self, now) -> list[str]:
         if all(map(is_, self.insides, now)):
             return []
         damage, count = [], len(_INSIDE)
@@ -99,7 +101,7 @@ class ProcessState:
                     setattr(function, name, value)
         return damage
 
-    def _repair_records(self) -> list[str]:
+    def _repair_records(self, now) -> list[str]:
         damage = []
         for (label, table), before in zip(_TABLES.items(), self.tables):
             if _is_same(before, dict(dict.items(table))):
@@ -109,8 +111,8 @@ class ProcessState:
                 if ours and (name not in table or label in ("op", "plugin") and table[name] is not value):
                     damage.append(f"the {label} {name!r}")
                     table[name] = value
-        ops, parts, copies = self.records
-        if parts == _parts(ops):
+        _, parts, copies = self.records
+        if parts == now:
             return damage
         brought = {entry.value.function for entries in kernels.brought.values() for entry in entries}
         for op, holder, own, formulas, rules in copies:
@@ -136,6 +138,7 @@ _OTHERS = (
 )  # fmt: skip
 _OF_OTHERS = tuple(f"{name}." for name in (*_OTHERS, os.path.__name__))  # how their names begin in a message
 _NOTHING: dict = {"": None}
+_NEVER = None, None, None
 _copies: dict = {}  # module or class -> its names when it was last looked at
 _seen: list = [{}, None]  # these of all that there were then, and what they led to
 _classes: dict = {}  # plugrad's classes, in the order in which they were found
@@ -147,12 +150,6 @@ _unsorted: list = []  # functions that names lead to since these were last liste
 _INSIDE = "__code__", "__defaults__", "__kwdefaults__"
 _inside = attrgetter(*_INSIDE)
 _lock = process_lock()
-quiet_threads: weakref.WeakSet = weakref.WeakSet()  # of plugrad's own, which neither draw nor print
-
-
-def is_alone() -> bool:
-    """Whether no other thread runs that could draw random numbers or print meanwhile."""
-    return all([one is threading.current_thread() or one in quiet_threads for one in threading.enumerate()])
 
 
 def _parts(own) -> list:
@@ -167,7 +164,7 @@ _RULES = "autocast", "batched", "jvps", "meta_function", "write_function"
 _rules = attrgetter(*_RULES)
 
 
-def _look_at_records() -> tuple:
+def _look_at_records(after=None) -> tuple:
     """Return copies of the tables, and (ops, their parts, copies of these) of plugrad's own."""
     tables = []
     for label, table in _TABLES.items():
@@ -178,13 +175,14 @@ def _look_at_records() -> tuple:
                 _last[:] = [op for op in registry.ops.values() if op.trusted], None, None
         tables.append(_tables[label])
     own, known, _ = _last
-    parts = _parts(own)
+    found = after is not None and after.found[2]
+    parts = found if found and after.records[0] is own else _parts(own)
     if parts != known:
         _last[1:] = parts, [(op, op.kernels, dict(op.kernels), list(op.formulas), _rules(op)) for op in own]
     return tables, tuple(_last)
 
 
-def _look() -> tuple[dict, list | None]:
+def _look(after=None) -> tuple[dict, list | None]:
     """Return {module or class of plugrad: a copy of its names}, and what these lead to.
 
     It leaves out modules that are only being imported: another thread brings names that are nobody's damage.
@@ -193,15 +191,20 @@ def _look() -> tuple[dict, list | None]:
     others = [sys.modules[name] for name in _OTHERS if name in sys.modules]
     modules = [*dict.fromkeys([*modules, *others])]  # some go by two names
     names, values = _seen
-    if [*names] == [*modules, *_classes] and _are_same(values, _values(names)):
-        return dict(names), values
+    if [*names] == [*modules, *_classes]:
+        if after is not None and after.found[0] and after.values is values and [*after.names] == [*names]:
+            now, changed = after.found[0], after.changed
+        else:
+            changed = _changed(names, values, now := _values(names))
+        if len(changed) < len(names) and all([_copy_again(holder, names) for holder in changed]):
+            _seen[1] = now
+            return dict(names), now
     whole = [one for one in modules if not getattr(getattr(one, "__spec__", None), "_initializing", False)]
     for module in whole:
         if not _is_same(_copies.get(module, _NOTHING), vars(module)):
             _copy(module)
-            for value in _copies[module].values() if module not in others else ():
-                if isinstance(value, type) and value.__module__[:7] == "plugrad":
-                    _classes[value] = None
+            if module not in others:
+                _classes.update(dict.fromkeys(_classes_in(module)))
     for cls in _classes:
         if not _is_same(_copies.get(cls, _NOTHING), vars(cls)):
             _copy(cls)
@@ -210,14 +213,32 @@ def _look() -> tuple[dict, list | None]:
     return dict(names), _seen[1]
 
 
-def _look_inside() -> tuple[list, list]:
+def _classes_in(module) -> list:
+    """Return plugrad's classes among what the names of a module, or class, led to when they were copied."""
+    values = _copies[module].values() if isinstance(module, types.ModuleType) else ()
+    return [value for value in values if isinstance(value, type) and value.__module__[:7] == "plugrad"]
+
+
+def _copy_again(holder, names) -> bool:
+    """Copy the names of one holder into `names`; say whether there are as many, and no class that was not found yet."""
+    before = len(names[holder])
+    _copy(holder)
+    names[holder] = _copies[holder]
+    return len(names[holder]) == before and not (
+        holder.__name__ not in _OTHERS and [cls for cls in _classes_in(holder) if cls not in _classes]
+    )
+
+
+def _look_inside(after=None) -> tuple[list, list]:
     """Return plugrad's functions among all that names have led to, and what makes each do what it does."""
     if _unsorted:
         known, files = set(_functions[0]), _files()
         new = [one for one in dict.fromkeys(_unsorted) if one not in known and _is_from(one.__code__, files)]
-        _functions[0] = [*_functions[0], *new]  # another list: states keep theirs
+        if new:
+            _functions[0] = [*_functions[0], *new]  # another list: states keep theirs
         _unsorted.clear()
-    return _functions[0], _insides(_functions[0])
+    found = after is not None and after.found[1]
+    return _functions[0], found if found and after.functions is _functions[0] else _insides(_functions[0])
 
 
 def _insides(functions) -> list:
@@ -225,9 +246,11 @@ def _insides(functions) -> list:
 
 
 def _copy(holder) -> None:
-    _copies[holder] = dict(vars(holder))
-    _first.setdefault(holder, set(_copies[holder]))
-    _unsorted.extend([value for value in _copies[holder].values() if type(value) is types.FunctionType])
+    before, now = _copies.get(holder, _NOTHING), dict(vars(holder))
+    _copies[holder] = now
+    _first.setdefault(holder, set(now))
+    functions = [name for name, value in now.items() if type(value) is types.FunctionType]
+    _unsorted.extend([now[name] for name in functions if before.get(name) is not now[name]])
 
 
 def _values(holders) -> list | None:
@@ -238,9 +261,17 @@ def _values(holders) -> list | None:
         return None
 
 
-def _are_same(before, now) -> bool:
-    """Whether two lists hold the same objects."""
-    return before is not None and now is not None and len(before) == len(now) and all(map(is_, before, now))
+def _changed(names, before, now) -> list:
+    """Return the modules and classes among whose names some lead elsewhere; all, where there are more or fewer."""
+    if before is None or now is None or len(before) != len(now):
+        return [*names]
+    places = [*compress(count(), map(is_not, before, now))]
+    if not places:
+        return places
+    holders, ends = [*names], [*accumulate(map(len, names.values()))]
+    if ends != [*accumulate([len(vars(holder)) for holder in holders])] or ends[-1] != len(now):
+        return holders
+    return [*dict.fromkeys([holders[bisect(ends, place)] for place in places])]
 
 
 def _is_same(before, now) -> bool:
@@ -406,9 +437,9 @@ class Contained:
         self.state = ProcessState()
         self.finder = _FirstImports(self.state.names)
         sys.meta_path.insert(0, self.finder)
-        self.output, self.files = None, _Files()
+        self.output, self.files = None, Files()
         if sys.stdout is not None and sys.stderr is not None:
-            self.output, self.errors = _ToStandardError(sys.stdout), sys.stderr
+            self.output, self.errors = ToStandardError(sys.stdout), sys.stderr
             self.files.point_output_at_errors(sys.stdout)
             sys.stdout = self.output
 
@@ -417,7 +448,7 @@ class Contained:
         if self.output is not None:
             self.output.thread = None  # whoever kept it writes to the standard output from now on
             # Another thread that is loading a plugin takes its own away itself.
-            if sys.stdout is self.output or not isinstance(sys.stdout, _ToStandardError):
+            if sys.stdout is self.output or not isinstance(sys.stdout, ToStandardError):
                 sys.stdout = self.output.real
             sys.stderr = self.errors
         damage = [*self.files.repair(), *self.state.repair()]
@@ -428,56 +459,3 @@ class Contained:
             if any(one.startswith(THREADS) for one in damage):
                 back = "a thread can't be ended by another: start it with daemon=True, or when it is needed"
             raise RuntimeError(f"it changed {', '.join(damage[:3])}{more} while it was loaded ({back}){advice}")
-
-
-class _ToStandardError:
-    """Stands for `sys.stdout`: what one thread writes goes to standard error, what others write where it went."""
-
-    def __init__(self, real):
-        self.real, self.thread = real, threading.get_ident()
-
-    def __getattr__(self, name):
-        return getattr(sys.stderr if self.thread == threading.get_ident() else self.real, name)
-
-
-class _Files:
-    """The files behind the descriptors of standard input, output and errors, which children and C code use, too.
-
-    Where other threads run they are left alone: these may use them meanwhile.
-    """
-
-    def __init__(self):
-        self.kept, self.now = {}, {}
-        for number in (0, 1, 2) if is_alone() else ():
-            try:
-                self.kept[number] = os.dup(number)
-                self.now[number] = os.fstat(number)
-            except OSError:  # it was closed by the program
-                continue
-
-    def point_output_at_errors(self, stream) -> None:
-        """Have the descriptor of the standard output lead where that of standard error does, if that can be."""
-        if not self.kept or isinstance(stream, _ToStandardError):
-            return
-        try:
-            stream.flush()
-            number = stream.fileno()
-            if number in self.kept:
-                os.dup2(sys.stderr.fileno(), number)
-                self.now[number] = os.fstat(number)
-        except (OSError, ValueError, AttributeError):  # closed, or no file
-            return
-
-    def repair(self) -> list[str]:
-        """Point all of them where they led; return those that lead elsewhere, in words."""
-        changed = [number for number, then in self.now.items() if not self._leads_to(number, then)]
-        for number, kept in self.kept.items():
-            os.dup2(kept, number)
-            os.close(kept)
-        return [f"the file behind descriptor {number}" for number in changed]
-
-    def _leads_to(self, number, then) -> bool:
-        try:
-            return os.path.samestat(os.fstat(number), then)
-        except OSError:
-            return False

@@ -34,12 +34,12 @@ def row_of(case, status=None, message="", seconds=0.0) -> dict:
     }
 
 
-def run_case(case) -> dict:
-    """Run one case and return its row."""
+def run_case(case, follows=False) -> dict:
+    """Run one case and return its row; `follows` is as for `Case.run`."""
     started = time.perf_counter()
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a plugin prints is no part of the report
-            reason = case.run()
+            reason = case.run(follows)
     except AssertionError as error:
         return row_of(case, "failed", str(error), time.perf_counter() - started)
     return row_of(case, "passed" if reason is None else "skipped", reason or "", time.perf_counter() - started)
@@ -88,4 +88,4 @@ def _prepare(target, device) -> None:
 
 def _run_named(target, device, name) -> dict:
     """Run a case in a process that has only been told its name."""
-    return run_case(_cases(target, device)[name])
+    return run_case(_cases(target, device)[name], follows=True)

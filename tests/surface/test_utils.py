@@ -7,6 +7,7 @@ import importlib
 import importlib.machinery
 import itertools
 import math
+import operator
 import sys
 import types
 import warnings
@@ -15,7 +16,7 @@ import numpy
 import pytest
 
 import plugrad
-from plugrad import kernels
+from plugrad import kernels, process_state
 from plugrad.process_state import ProcessState
 from support import distribution_builder
 
@@ -479,3 +480,28 @@ def test_a_module_that_another_thread_is_importing_is_no_damage(monkeypatch):
     state = ProcessState()
     module.TABLE, module.__spec__._initializing = {}, False
     assert state.repair() == [] and module.TABLE == {}
+
+
+def test_a_state_after_a_repaired_one_sees_what_one_that_looks_anew_sees(monkeypatch):
+    function, kernels_of = plugrad.printing.set_printoptions, plugrad.registry.op("sin").kernels
+    before, x = ProcessState(), plugrad.ones(2)
+    for step in range(3):
+        x.add_(step)  # counted in the core
+        monkeypatch.setattr(process_state, "a_name_of_ours", len if step else None, raising=False)
+        assert before.repair() == []
+        after, anew = ProcessState(after=before), ProcessState()
+        assert [*after.names] == [*anew.names] and after.functions is anew.functions
+        for holder, names in anew.names.items():
+            assert all(map(operator.is_, after.names[holder].values(), names.values())), holder
+        assert all(map(operator.is_, after.insides, anew.insides)) and after.records == anew.records
+        changes = (
+            lambda: setattr(plugrad, "manual_seed", print),
+            lambda: setattr(function, "__kwdefaults__", {"precision": 3}),
+            lambda: kernels_of.update(any=print),
+        )
+        changes[step]()
+        named = ("plugrad.manual_seed", "what plugrad.printing", "the record of op 'sin'")
+        (told,) = after.repair()
+        assert told.startswith(named[step])
+        assert ProcessState(after=after).repair() == [] == anew.repair()
+        before = ProcessState(after=anew)
