@@ -45,7 +45,7 @@ class ProcessState:
 
     def __init__(self, names=True, drawing=False, after=None):
         self.names, self.replaced = None, False
-        self.found = _NEVER  # what names, functions and records led to when this was repaired, if nothing was wrong
+        self.seen = _NEVER  # what names, functions and records led to when this was repaired, if nothing was wrong
         if names:
             loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
@@ -60,7 +60,7 @@ class ProcessState:
         if self.names is not None:
             now = _values(self.names), _insides(self.functions), _parts(self.records[0])
             damage = [*self._repair_names(now[0]), *self._repair_insides(now[1]), *self._repair_records(now[2])]
-            self.found = _NEVER if damage else now
+            self.seen = _NEVER if damage else now
         self.replaced = any(not one.startswith(_OF_OTHERS) for one in damage)  # something of plugrad's own
         alone = is_alone()
         for setting, before in self.settings:
@@ -175,8 +175,8 @@ def _look_at_records(after=None) -> tuple:
                 _last[:] = [op for op in registry.ops.values() if op.trusted], None, None
         tables.append(_tables[label])
     own, known, _ = _last
-    found = after is not None and after.found[2]
-    parts = found if found and after.records[0] is own else _parts(own)
+    seen = after is not None and after.seen[2]
+    parts = seen if seen and after.records[0] is own else _parts(own)
     if parts != known:
         _last[1:] = parts, [(op, op.kernels, dict(op.kernels), list(op.formulas), _rules(op)) for op in own]
     return tables, tuple(_last)
@@ -192,8 +192,8 @@ def _look(after=None) -> tuple[dict, list | None]:
     modules = [*dict.fromkeys([*modules, *others])]  # some go by two names
     names, values = _seen
     if [*names] == [*modules, *_classes]:
-        if after is not None and after.found[0] and after.values is values and [*after.names] == [*names]:
-            now, changed = after.found[0], after.changed
+        if after is not None and after.seen[0] and after.values is values and [*after.names] == [*names]:
+            now, changed = after.seen[0], after.changed
         else:
             changed = _changed(names, values, now := _values(names))
         if len(changed) < len(names) and all([_copy_again(holder, names) for holder in changed]):
@@ -237,8 +237,8 @@ def _look_inside(after=None) -> tuple[list, list]:
         if new:
             _functions[0] = [*_functions[0], *new]  # another list: states keep theirs
         _unsorted.clear()
-    found = after is not None and after.found[1]
-    return _functions[0], found if found and after.functions is _functions[0] else _insides(_functions[0])
+    seen = after is not None and after.seen[1]
+    return _functions[0], seen if seen and after.functions is _functions[0] else _insides(_functions[0])
 
 
 def _insides(functions) -> list:
