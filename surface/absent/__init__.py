@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import importlib
+import re
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -49,10 +50,16 @@ def reason(dotted: str) -> str | None:
     """
     if dotted.rpartition(".")[2].startswith("__"):
         return None
-    for pattern, why in reasons().items():
-        if fnmatch.fnmatchcase(dotted, pattern):
-            return why
+    for beginning, pattern in _beginnings():  # else the first name that is missing has all patterns compiled
+        if dotted.startswith(beginning) and fnmatch.fnmatchcase(dotted, pattern):
+            return reasons()[pattern]
     return None
+
+
+@functools.cache
+def _beginnings() -> list:
+    """Return (what each name of a pattern begins with, the pattern)."""
+    return [(re.match(r"[^*?[]*", pattern)[0], pattern) for pattern in reasons()]
 
 
 @functools.cache
