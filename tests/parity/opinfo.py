@@ -42,7 +42,9 @@ def database() -> dict:
         warnings.simplefilter("ignore")
         from torch.testing._internal import common_utils
         from torch.testing._internal.common_methods_invocations import op_db
-    common_utils.extract_test_fn = lambda: None  # else each sample reads the source of all callers for a unittest
+        from torch.testing._internal.opinfo import core
+    for module in (common_utils, core):  # else each list of samples reads the source of all callers for a unittest
+        module.extract_test_fn = lambda: None
     return {op_key(op): op for op in op_db}
 
 
