@@ -22,6 +22,7 @@ PRELUDE = r"""
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define ONCE __attribute__((noinline, noclone)) /* not anew for each loop: that is half of what compiling a loop takes */
 #define VECTORIZED _Pragma("omp simd")
 #define HIGHEST(name)
 #define LANES ((int)(64 / sizeof(T)))
@@ -49,7 +50,7 @@ static ALWAYS_INLINE void *start(const pg_array *a, int64_t row) {
     return data;
 }
 
-static void share(void *context, int64_t part) {
+static ONCE void share(void *context, int64_t part) {
     const work *w = context;
     const int64_t begin = part * w->step, end = MIN(begin + w->step, w->by_row ? w->rows : w->columns);
     if (w->by_row) w->f(w->a, w->s, begin, end, 0, w->columns);
@@ -57,7 +58,7 @@ static void share(void *context, int64_t part) {
 }
 
 /* In parts of which there are as many as follow from the sizes; `cost` is an element's, in nanoseconds or less. */
-static int carry_out(const pg_array *a, const double *s, int64_t cost, group f) {
+static ONCE int carry_out(const pg_array *a, const double *s, int64_t cost, group f) {
     const int64_t columns = a->shape[a->ndim - 1], rows = a->size / columns;
     if (a->size * cost < 65536) {
         f(a, s, 0, rows, 0, columns);

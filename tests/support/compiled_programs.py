@@ -33,11 +33,14 @@ def programs(model):
 
 
 def agree(one, other, label):
+    """Assert that two results are the same; `label`, a text or a function that makes one, says which they are."""
+    text = label if callable(label) else lambda: label
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        assert one == other, label
+        assert one == other, text()
         return
-    assert one.dtype is other.dtype and one.shape == other.shape, label
-    torch.testing.assert_close(one.detach(), other.detach(), rtol=2e-4, atol=1e-5, equal_nan=True, msg=label)
+    assert one.dtype is other.dtype and one.shape == other.shape, text()
+    one, other = one.detach(), other.detach()
+    torch.testing.assert_close(one, other, rtol=2e-4, atol=1e-5, equal_nan=True, msg=lambda _: text())
 
 
 class Convolutional(nn.Module):
