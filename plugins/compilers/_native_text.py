@@ -22,7 +22,7 @@ PRELUDE = r"""
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-#define ONCE __attribute__((noinline, noclone)) /* not anew for each loop: that is half of what compiling a loop takes */
+#define ONCE __attribute__((noinline, noclone)) /* not anew for each loop: it takes longer to compile */
 #define VECTORIZED _Pragma("omp simd")
 #define HIGHEST(name)
 #define LANES ((int)(64 / sizeof(T)))
