@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import plugrad
 from plugrad.cli import app
+from support.distribution_builder import TIMEOUT
 
 STATE = {"model": plugrad.nn.Linear(3, 2).state_dict(), "epoch": 3}
 
@@ -70,7 +71,7 @@ def test_convert_shows_its_progress_on_a_terminal_only(tmp_path, suffix):
     source, target = tmp_path / "big.plugrad", tmp_path / f"out{suffix}"
     plugrad.save({f"w{n}": plugrad.full((1 << 18,), n) for n in range(8)}, source)
     command = [sys.executable, "-m", "plugrad.cli", "convert", str(source), str(target)]
-    quiet = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    quiet = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
     assert (quiet.returncode, quiet.stderr) == (0, "") and target.name in quiet.stdout
     whole = plugrad.load(target)
     target.unlink()
@@ -81,7 +82,7 @@ def test_convert_shows_its_progress_on_a_terminal_only(tmp_path, suffix):
         with contextlib.suppress(OSError):  # the terminal's end, where nobody writes any more
             while part := os.read(ours, 4096):
                 text += part
-        assert shown.wait(120) == 0
+        assert shown.wait(TIMEOUT) == 0
     os.close(ours)
     assert f"writing out{suffix}".encode() in text and b"MB" in text
     again = plugrad.load(target)

@@ -340,7 +340,7 @@ def use(i):
 results, errors = [], []
 threads = [threading.Thread(target=use, args=(i,)) for i in range(8)]
 [thread.start() for thread in threads]
-[thread.join(20) for thread in threads]
+[thread.join(200) for thread in threads]
 assert not any(thread.is_alive() for thread in threads)
 assert results == [2.0] * 8 and len(errors) == 8 and "unsupported operand" in errors[0], (results, errors)
 assert plugrad.count == 2
@@ -356,7 +356,7 @@ def test_two_plugins_that_import_each_others_names_in_two_threads(tmp_path):
 import threading, plugrad
 threads = [threading.Thread(target=lambda n=n: getattr(plugrad, n)) for n in ("left", "right") * 4]
 [thread.start() for thread in threads]
-[thread.join(20) for thread in threads]
+[thread.join(200) for thread in threads]
 assert not any(thread.is_alive() for thread in threads)
 assert plugrad.left(plugrad.right(plugrad.ones(1))).item() == 3
 """
