@@ -7,14 +7,14 @@ import plugrad as _p
 import plugrad.return_types as _r
 
 class Case:
-    def __call__(self) -> _t.Any: ...
+    def __call__(self, follows: _t.Any = ...) -> _t.Any: ...
     def __init__(self, subject: _t.Any, name: _t.Any, value: _t.Any, check: _t.Any, device: _p.device | _b.str | _b.int | None = ..., provider: _t.Any = ...) -> None: ...
     id: _b.str
     kind: _t.Any
     name: _t.Any
     origin: _b.str
     provider: _t.Any
-    def run(self) -> _t.Any: ...
+    def run(self, follows: _t.Any = ...) -> _t.Any: ...
     subject: _t.Any
     title: _b.str
 from plugrad.autograd import GradcheckError as GradcheckError
