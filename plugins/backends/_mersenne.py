@@ -42,9 +42,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_free_locks)
 
 
+_Words = ctypes.c_uint32 * (WORDS + 1)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_bits_of = _pointer(("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
 def _memory(bits) -> numpy.ndarray:
     """Return the words of NumPy's generator, and how many of them are used, in its own memory: for kernels in C."""
-    return numpy.frombuffer((ctypes.c_uint32 * (WORDS + 1)).from_address(bits.ctypes.state_address), numpy.uint32)
+    place = ctypes.c_void_p.from_address(_bits_of(bits.capsule, b"BitGenerator"))  # of bitgen_t, whose first is `state`
+    return numpy.frombuffer(_Words.from_address(place.value), numpy.uint32)
 
 
 @functools.cache
