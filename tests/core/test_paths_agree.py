@@ -7,6 +7,7 @@ sent to the general path. All that can be seen of the two calls is compared, see
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 import warnings
@@ -47,14 +48,8 @@ def general_path():
 # ---------------------------------------------------------------------------------------------------- observing
 
 
-def observe(variation, context) -> tuple:
-    """Carry out a call; return all that can be seen of it, and how often it took the general path, by op."""
-    entered: Counter = Counter()
-
-    def profile(frame, event, argument):
-        if event == "call" and frame.f_code in GENERAL:
-            entered[frame.f_locals["op"].qualname] += 1
-
+def observe(variation, context) -> dict:
+    """Carry out a call; return all that can be seen of it."""
     plugrad.manual_seed(0)
     function, args, kwargs, leaves = variation.make()
     seen = Snapshot()
@@ -64,29 +59,60 @@ def observe(variation, context) -> tuple:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's
         with context(), variation.context():
-            after, failure = _called(function, args, kwargs, profile)
+            after, failure = _called(function, args, kwargs)
             if failure is None:
                 _backward(after, after.result, leaves, variation.second)
     seen.facts["error"] = failure
     seen.facts.update({f"after: {place}": fact for place, fact in after.facts.items()})
     seen.facts["warnings"] = [(one.category.__name__, str(one.message)) for one in raised]
-    return seen.facts, entered
+    return seen.facts
 
 
-def _called(function, args, kwargs, profile) -> tuple:
-    """Make a call under a profiler; return a snapshot of its inputs and results, and its error if it raised one."""
+def _called(function, args, kwargs) -> tuple:
+    """Make a call; return a snapshot of its inputs and results, and its error if it raised one."""
     seen, failure = Snapshot(), None
-    sys.setprofile(profile)
     try:
         seen.result = function(*args, **kwargs)
     except Exception as error:
         failure = type(error).__name__, str(error)
-    finally:
-        sys.setprofile(None)
     seen.value("input", (args, kwargs))
     seen.value("result", seen.result)
     seen.graph()
     return seen, failure
+
+
+def entered_of(variation, context) -> Counter:
+    """Carry out a call under a profiler; return how often it took the general path, by op."""
+    entered: Counter = Counter()
+
+    def profile(frame, event, argument):
+        if event == "call" and frame.f_code in GENERAL:
+            entered[frame.f_locals["op"].qualname] += 1
+
+    plugrad.manual_seed(0)
+    function, args, kwargs, _ = variation.make()
+    with warnings.catch_warnings(), context(), variation.context(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        sys.setprofile(profile)
+        try:
+            function(*args, **kwargs)
+        finally:
+            sys.setprofile(None)
+    return entered
+
+
+def _cotangents(results) -> list:
+    """Return fresh tensors like these, with the same random values for the same shapes and dtypes."""
+    drawn = _drawn(tuple((tuple(y.shape), y.dtype) for y in results))
+    return [plugrad.from_numpy(values.copy()).to(y.dtype) for values, y in zip(drawn, results, strict=True)]
+
+
+@functools.cache
+def _drawn(kinds) -> list:
+    make = Maker("cotangents")
+    wide = [plugrad.complex128 if dtype.is_complex else plugrad.float64 for _, dtype in kinds]
+    drawn = [make(*shape, dtype=dtype, requires_grad=False) for shape, dtype in kinds]
+    return [tensor.to(dtype).numpy() for tensor, dtype in zip(drawn, wide, strict=True)]
 
 
 def _backward(seen, result, leaves, second):
@@ -95,16 +121,14 @@ def _backward(seen, result, leaves, second):
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
     if not results or not wanted:
         return
-    make = Maker("cotangents")
     try:
         if second:
-            pulls = [make(*y.shape, dtype=y.dtype) for y in results]
+            pulls = [pull.requires_grad_() for pull in _cotangents(results)]
             grads = plugrad.autograd.grad(results, wanted, pulls, create_graph=True, allow_unused=True)
             seen.value("gradient", grads)
             results = [g for g in grads if g is not None and g.requires_grad]
             wanted += pulls
-        pulls = [make(*y.shape, dtype=y.dtype, requires_grad=False) for y in results]
-        plugrad.autograd.backward(results, pulls)
+        plugrad.autograd.backward(results, _cotangents(results))
         seen.released()
     except Exception as error:
         seen.facts["error in backward"] = (type(error).__name__, str(error))
@@ -171,8 +195,7 @@ def compare(name, variations) -> dict:
     """Return what differs between the paths: the variation's label -> place -> (fast, general)."""
     apart = {}
     for variation in variations:
-        fast, _ = observe(variation, contextlib.nullcontext)
-        general, _ = observe(variation, general_path)
+        fast, general = observe(variation, contextlib.nullcontext), observe(variation, general_path)
         unequal = differences(fast, general)
         if name in UNSET:
             unequal = {place: pair for place, pair in unequal.items() if not place.endswith(".bits")}
@@ -254,7 +277,7 @@ def test_warnings_of_numpy_as_errors(label):
         return call_variations.Variation(f"{label}, {len(graded)} require grad", inputs, _warnings_are_errors)
 
     calls = [called(given.graded), called(frozenset())]
-    assert [observe(one, contextlib.nullcontext)[0]["error"] for one in calls] == [None, None]
+    assert [observe(one, contextlib.nullcontext)["error"] for one in calls] == [None, None]
     settle(label, compare(label, calls))
 
 
@@ -268,9 +291,8 @@ def test_the_fast_path_is_taken(family):
     for name in OPS:
         op = registry.ops[name]
         for sample in samples_of(op, plugrad.float32) if op.family == family else ():
-            _, entered = observe(call_variations.as_given(op, sample), contextlib.nullcontext)
             calls += 1
-            slow[name] += name in entered
+            slow[name] += name in entered_of(call_variations.as_given(op, sample), contextlib.nullcontext)
     share = 1 - slow.total() / calls
     assert share >= FLOORS[family], f"{share:.1%} of {calls} calls; the others: {+slow}"
 
@@ -285,8 +307,8 @@ def test_general_path_is_general():
     }
     for name, call_it in calls.items():
         variation = call_variations.Variation(name, lambda call_it=call_it: (call_it, (), {}, []))
-        assert observe(variation, general_path)[1][name] >= 1  # twice, if a class that overrides ops exists
-        assert observe(variation, contextlib.nullcontext)[1][name] == 0
+        assert entered_of(variation, general_path)[name] >= 1  # twice, if a class that overrides ops exists
+        assert entered_of(variation, contextlib.nullcontext)[name] == 0
 
 
 def report(apart) -> str:

@@ -92,7 +92,7 @@ class Snapshot:
         facts[f"{place}.strides"] = array.strides
         if array.size and isinstance(root, numpy.ndarray):  # of empty arrays memory says nothing
             facts[f"{place}.storage"] = self._number("storage", root)[0]
-            facts[f"{place}.offset"] = array.ctypes.data - root.ctypes.data
+            facts[f"{place}.offset"] = 0 if array is root else address(array) - address(root)
             facts[f"{place}.bits"] = bits(array)
 
     def _tensor(self, place, tensor):
@@ -150,6 +150,11 @@ class Snapshot:
             facts[f"{place}.outputs"] = tuple((shape, str(ttype)) for shape, ttype in node.outputs)
 
 
+def address(array) -> int:
+    """Return where an array's elements begin; `array.ctypes.data` takes ten times as long."""
+    return array.__array_interface__["data"][0]
+
+
 def bits(array) -> bytes:
     """Return the elements' bits in the order of the indices, all NaN alike."""
     values = numpy.array(array, order="C")
@@ -161,6 +166,8 @@ def bits(array) -> bytes:
 
 def differences(one: dict, other: dict) -> dict:
     """Return what differs of two collections of facts: place -> (in the one, in the other)."""
+    if one == other:
+        return {}
     places = itertools.chain(one, (place for place in other if place not in one))
     pairs = {place: (one.get(place, "absent"), other.get(place, "absent")) for place in places}
     return {place: pair for place, pair in pairs.items() if pair[0] != pair[1]}

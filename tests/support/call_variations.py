@@ -15,6 +15,7 @@ import plugrad
 from plugrad.testing import Sample, samples_of
 from plugrad.testing.samples import Maker, as_sample
 from plugrad.testing.tensors import is_float, tensors_in
+from support.call_snapshots import address
 
 
 class Variation:
@@ -67,7 +68,7 @@ def copied(tensor, lay=None):
         root = array
         while isinstance(root.base, numpy.ndarray):
             root = root.base
-        offset = array.ctypes.data - root.ctypes.data
+        offset = address(array) - address(root)
         copy = numpy.ndarray(array.shape, array.dtype, root.copy(order="K"), offset, array.strides)
     tensor_copy = plugrad.empty(0, dtype=tensor.dtype)
     tensor_copy._data = copy
