@@ -1,5 +1,6 @@
 """Views that were made before their base got a tangent have their part of it in every op, as in PyTorch."""
 
+import gc
 import itertools
 
 import pytest
@@ -9,6 +10,16 @@ import plugrad
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_objects():
+    """Views are found among all objects that the garbage collector knows: those of other tests are set aside."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
 
 MAKE = [lambda b: b[1:], lambda b: b.view(2, 2), lambda b: b[1:][1:], lambda b: b.unbind()[2:][0].expand(3)]
 WRITE = [
