@@ -29,15 +29,13 @@ import misuse_values
 import torch
 from misuse_reasons import FOR_LAYERS, MORE, errors_alike, is_internal
 from opinfo_compare import Mismatch, compare
+from opinfo_report import TimeLimit, time_limit
 
 import plugrad
 
-LIMIT = 5  # seconds for one call
+LIMIT = 5  # seconds of the processor for one call
+SILENCE = 24 * LIMIT  # seconds by the clock, which may be others', after which a child that says nothing hangs
 MEMORY = 12 << 30
-
-
-class Hang(BaseException):
-    """A call took longer than its limit."""
 
 
 class Case:
@@ -130,16 +128,11 @@ def outcome(case, library):
         args, kwargs = case.arguments(library)
     except Exception as error:
         return "unmade", error
-    signal.setitimer(signal.ITIMER_REAL, LIMIT)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            result = function(*args, **kwargs)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        return "value", result
+        with time_limit(LIMIT), contextlib.redirect_stdout(io.StringIO()):
+            return "value", function(*args, **kwargs)
     except Exception as error:
         return "error", error
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @functools.cache
@@ -158,7 +151,7 @@ def judge(case, judged_there=lambda: None):
     judged_there()
     try:
         here = outcome(case, plugrad)
-    except Hang:
+    except TimeLimit:
         return "hang", text(there)
     if here[0] == "unmade":
         return "unmade", repr(here[1])[:200]
@@ -245,11 +238,6 @@ def text(found):
 
 def child(cases, numbers, write):
     """Judge cases one by one, saying before each which one it is."""
-
-    def stop(*_):
-        raise Hang
-
-    signal.signal(signal.SIGALRM, stop)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setrecursionlimit(1000)
@@ -260,7 +248,7 @@ def child(cases, numbers, write):
         os.write(write, f"{json.dumps([number])}\n".encode())
         try:
             category, detail = judge(cases.case(number), lambda: os.write(write, b'["there"]\n'))
-        except Hang:
+        except TimeLimit:
             category, detail = "unjudged", "PyTorch takes too long"
         os.write(write, f"{json.dumps([number, category, detail])}\n".encode())
         reset()
@@ -292,7 +280,7 @@ def run(cases, numbers):
         os.close(write)
         now, judged, there, buffer = None, 0, False, b""
         while True:
-            ready, _, _ = select.select([read], [], [], 3 * LIMIT)
+            ready, _, _ = select.select([read], [], [], SILENCE)
             data = os.read(read, 65536) if ready else b""
             if not data:
                 break

@@ -29,7 +29,7 @@ def judged(parts):
     command = [sys.executable, str(pathlib.Path(__file__).with_name("misuse.py")), "--json"]
     answer = subprocess.run(
         [*command, "--seed", "a fixed seed", "--cases", str(CASES[parts]), "--parts", *parts.split()],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     return [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("[")]  # MKL writes, too
