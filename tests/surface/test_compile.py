@@ -63,7 +63,8 @@ def as_one_library(monkeypatch, most):
             outcome(call, one)
     built = dict(zip(sources, build([*sources])))
     assert len(built) > 300
-    monkeypatch.setattr(_native_text, "build", lambda its: [built[source] for source in its])
+    found = lambda its: [built[source] for source in its] if built.keys() >= set(its) else build(its)  # noqa: E731
+    monkeypatch.setattr(_native_text, "build", found)
 
 
 def test_all_ops_agree_with_themselves_on_other_inputs(loudly, monkeypatch):  # noqa: F811
