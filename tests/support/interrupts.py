@@ -1,6 +1,7 @@
 """Ctrl-C, or an error, at every point of a program: it comes before the n-th of plugrad's own bytecodes."""
 
 import collections
+import contextlib
 import dis
 import gc
 import random
@@ -159,6 +160,22 @@ def run_traced(program, tracer, handler=signal.default_int_handler):
         signal.signal(signal.SIGINT, handler)
 
 
+@contextlib.contextmanager
+def _without_older_garbage():
+    """Leave what earlier tests left alone meanwhile: errors in its finalizers would be swallowed.
+
+    Collecting it would do, too, and take half a second in a process with many modules.
+    """
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.unfreeze()  # now all of it counts as old
+    gc.set_threshold(*thresholds[:2], 1 << 30)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
 def handled(program, handler, most=400, seed=0):
     """Yield (where, result) for runs of `program()`, at a point of each of which a signal's handler is called."""
     program()
@@ -174,21 +191,21 @@ def interrupted(program, prepare=lambda: None, most=400, seed=0, error=None):
     an error of a class may come, such as MemoryError, which the program may also turn into another.
     """
     program(prepare())  # what is generated at the first use of an op is no part of the count
-    gc.collect()  # nor is what finalizers of earlier tests' garbage run: errors in these are swallowed
-    prepared = prepare()
-    tracers, wanted = _tracers(lambda: program(prepared), most, seed, error)
-    reached = set()
-    for tracer in tracers:
-        prepared, was = prepare(), False
-        try:
-            run_traced(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
-        except KeyboardInterrupt:
-            was = True
-        except Exception:
-            if error is None:
-                raise
-            was = True
-        reached.add(tracer.stopped)
-        yield tracer.where, prepared, was
+    with _without_older_garbage():
+        prepared = prepare()
+        tracers, wanted = _tracers(lambda: program(prepared), most, seed, error)
+        reached = set()
+        for tracer in tracers:
+            prepared, was = prepare(), False
+            try:
+                run_traced(lambda: program(prepared), tracer)  # noqa: B023 - it is called here
+            except KeyboardInterrupt:
+                was = True
+            except Exception:
+                if error is None:
+                    raise
+                was = True
+            reached.add(tracer.stopped)
+            yield tracer.where, prepared, was
     # What one run leaves must not keep the next ones from what they are to reach.
     assert 2 * len(reached) >= len(wanted), f"{len(reached)} functions were stopped instead of {len(wanted)}: {reached}"

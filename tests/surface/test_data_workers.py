@@ -38,8 +38,10 @@ def indices(loader):
 
 @pytest.fixture(autouse=True)
 def nothing_left():
+    gc.freeze()  # what was there before the test is not looked through, neither here nor in a worker
     yield
     gc.collect()
+    gc.unfreeze()
     assert not multiprocessing.active_children()
 
 
