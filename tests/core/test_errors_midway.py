@@ -178,7 +178,7 @@ def test_a_step_is_taken_or_not_or_its_error_says_how_far_it_came(name, steps):
             errors.append(error)
             raise
 
-    for where, optimizer, _ in interrupted(program, lambda: about_to_step(name, steps), 60, error=MemoryError):
+    for where, optimizer, _ in interrupted(program, lambda: about_to_step(name, steps), 150, error=MemoryError):
         note = "".join(getattr(errors[-1], "__notes__", ()))
         now = weights_and_state(optimizer)
         if now != before:
