@@ -127,7 +127,7 @@ def _tracers(program, most, seed, error=None):
     assert points, "the tracer saw nothing of the program"
     chosen = range(len(points))
     if len(points) > most:
-        chosen = sorted(random.Random(seed).sample(chosen, most))
+        chosen = sorted({*random.Random(seed).sample(chosen, most), chosen[-1]})  # behind the last all is done
     tracers = [Stop(*points[point], error) if n % 10 else Tracer(point.__eq__, error) for n, point in enumerate(chosen)]
     return tracers, {points[point][0] for point in chosen}
 
