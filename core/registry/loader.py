@@ -17,11 +17,10 @@ from plugrad.errors import PluginLoadError, stack_is_deep, warn
 from plugrad.interrupts import held_back
 from plugrad.registry import contract, events, hookspecs, registration
 from plugrad.registry.entry_points import Plugin, describe_failure, discover
-from plugrad.registry.store import plugins
+from plugrad.registry.store import lock, plugins
 
 __all__ = [
-    "Plugin", "PluginLoadError", "discover", "load", "load_deferred", "load_eager", "load_or_warn",
-    "plugins",
+    "Plugin", "PluginLoadError", "discover", "load", "load_deferred", "load_eager", "load_or_warn", "plugins",
 ]  # fmt: skip
 
 _deferred: list[Plugin] = []
@@ -200,9 +199,11 @@ def _call_hooks(plugin, hooks) -> dict:
     global _manager
     import pluggy
 
-    if _manager is None:
-        _manager = pluggy.PluginManager("plugrad")
-        _manager.add_hookspecs(hookspecs)
+    with lock:  # else what another thread registers at once, in another manager, would be lost to the CLI
+        if _manager is None:
+            manager = pluggy.PluginManager("plugrad")
+            manager.add_hookspecs(hookspecs)
+            _manager = manager
     if _manager.has_plugin(plugin.id):  # by another thread of the process that was forked
         _manager.unregister(name=plugin.id)
     _manager.register(hooks, name=plugin.id)
