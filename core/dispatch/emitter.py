@@ -409,13 +409,14 @@ _n.seq = _tick()
         call = f"_fresh({call}, {values})" if op.fresh else call
         call = call if op.trusted else f"_r if type(_r := {call}) is _Tensor else _composed(_op, _r)"
         met = f"(*{values}, out)" if out else values
-        self.add(1, f"if _modes.watched and _met({met}):\n    return _composite(_op, {values}{out})")
-        self.add(1, "try:")
+        self.add(1, f"if _modes.watched and _met({met}):\n    return _composite(_op, {values}{out})\ntry:")
         looks = [look for look in map(self.look, op.known_kinds) if look]
         if looks:
             self.add(2, f"if {' or '.join(looks)}:\n    {values} = _check(_op, {values})")
         self.add(2, f"_r = {call}" if self.plan.out else f"return {call}")
-        self.add(1, f"except Exception as _error:\n    return _misfit(_op, {values}, {out[2:] or None}, _error)")
+        self.add(1, f"except Exception as _error:\n    _wrong = _misfit(_op, {values}, {out[2:] or None}, _error)")
+        self.add(2, "if type(_wrong) is tuple:\n    return _wrong[0]")
+        self.add(2, "if _wrong is None:\n    raise\nraise _wrong from None")
         if self.plan.out:
             self.add(1, f"return _r if out is None else _write_out(_op, _r, out, values={values})")
         return self.text

@@ -284,10 +284,7 @@ class StateDict:
 
 
 def _load(module, state_dict, prefix, metadata, assign, report) -> None:
-    """Load ``module`` and its children.
-
-    ``report`` holds the lists of missing keys, unexpected keys and errors.
-    """
+    """Load ``module`` and its children; ``report`` holds lists of missing keys, unexpected keys and errors."""
     local_metadata = dict(metadata.get(prefix[:-1], {}))
     if assign:
         local_metadata["assign_to_params_buffers"] = True

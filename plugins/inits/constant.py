@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import plugrad
-from plugrad.extend import hookimpl
-from plugrad.overrides import overridable
+from plugrad.extend import hookimpl, overridable
 
 
 @overridable

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import plugrad
-from plugrad.extend import hookimpl
-from plugrad.overrides import overridable
+from plugrad.extend import hookimpl, overridable
 
 from ._fans import calculate_gain, fan, fans, without_elements
 

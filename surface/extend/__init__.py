@@ -53,12 +53,14 @@ __all__ = [
     "generator_of", "get_default_dtype", "held_back", "hookimpl", "is_basic_index", "is_channels_last",
     "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral", "is_single_or_double", "keep_dims",
     "kernel_for", "layer", "legacy_reduction", "loss", "loss_modules", "multilinear", "native", "native_function",
-    "new_memory", "op", "process_lock", "reduction", "refuse_outside", "refuse_where", "refusing_random", "register",
-    "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "watching_random", "write_out",
+    "new_memory", "op", "overridable", "process_lock", "reduction", "refuse_outside", "refuse_where", "refusing_random",
+    "register", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "watching_random",
+    "write_out",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
     "kernels.loading": "CompilationError", "kernels.inline": "load_inline", "kernels.building": "load_library",
+    "overrides": "overridable",
 })  # fmt: skip
 
 

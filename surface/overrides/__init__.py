@@ -254,9 +254,24 @@ def wrap_torch_function(dispatcher):
 
 
 def _of_others(*args, **kwargs):
-    """Return the arguments whose classes are not plugrad's: sparse and nested tensors know what ops they have."""
-    return [one for one in (*args, *kwargs.values()) if not type(one).__module__.startswith("plugrad.")]
+    """Return the arguments but for plugrad's own kinds of tensors: sparse and nested ones know what ops they have."""
+    given = (*args, *kwargs.values())
+    return [one for one in given if not (isinstance(one, Tensor) and type(one).__module__.startswith("plugrad."))]
 
 
-overridable = wrap_torch_function(_of_others)  # for functions that are no ops
+def overridable(function):
+    """Decorate a function that is no op to ask its arguments' classes, as ops do.
+
+    >>> import plugrad as torch
+    >>> @torch.overrides.overridable
+    ... def halves(x):
+    ...     return x / 2
+    >>> class Stranger:
+    ...     @staticmethod
+    ...     def __torch_function__(func, types, args=(), kwargs=None):
+    ...         return func.__name__
+    >>> halves(torch.ones(2)), halves(Stranger())
+    (tensor([0.5000, 0.5000]), 'halves')
+    """
+    return wrap_torch_function(_of_others)(function)
 __getattr__ = absent.attributes("overrides")

@@ -54,24 +54,38 @@ def _write_modes(values) -> None:
             setattr(mode, name, value)
 
 
-def _copied(tables) -> dict:
-    """Return the hooks of tables, and of tables in these; leaves out tables without any."""
-    copies = {name: _copied(table) for name, table in tables.items() if isinstance(table, dict) and table}
-    return copies | {name: hook for name, hook in tables.items() if callable(hook)}
+def _copied(tables, without=()) -> dict:
+    """Return the hooks of tables, and of tables in these, and how they are called; leaves out tables without any."""
+    copies = [(key, _copied(one, without) if isinstance(one, dict) else one) for key, one in list(tables.items())]
+    return {key: one for key, one in copies if _is_kept(one) and key not in without}
 
 
-def _fill(tables, before) -> None:
+def _is_kept(one) -> bool:
+    return callable(one) or one is True or isinstance(one, dict) and bool(one)
+
+
+def _fill(tables, before, without=()) -> None:
     """Have tables hold the hooks that they held."""
-    for name, table in list(tables.items()):
-        if isinstance(table, dict):
-            _fill(table, before.get(name, {}))
-        elif callable(table):
-            del tables[name]
-    tables.update({name: hook for name, hook in before.items() if callable(hook)})
+    for key, one in list(tables.items()):
+        if isinstance(one, dict):
+            _fill(one, before.get(key, {}), without)
+        elif _is_kept(one) and key not in without:
+            del tables[key]
+    tables.update({key: one for key, one in before.items() if not isinstance(one, dict)})
+
+
+def _of_lazy_modules() -> set:
+    """Return the keys of the hook that goes with the last lazy module: when that is collected is nobody's doing."""
+    hooks = Module._all_modules._forward_pre_hooks
+    return {key for key, hook in list(hooks.items()) if getattr(hook, "__module__", None) == "plugrad.nn.lazy.dry_run"}
+
+
+def _read_module_hooks() -> dict:
+    return _copied(vars(Module._all_modules), _of_lazy_modules())
 
 
 def _write_module_hooks(before) -> None:
-    _fill(vars(Module._all_modules), before)
+    _fill(vars(Module._all_modules), before, _of_lazy_modules())
 
 
 def _write_optimizer_hooks(before) -> None:
@@ -174,7 +188,7 @@ def _read_deterministic():
 ALL = [
     _Modes(),
     Setting("hooks on ops of all threads", lambda: modes.installed_hooks, modes.install),
-    Setting("hooks of all modules", lambda: _copied(vars(Module._all_modules)), _write_module_hooks),
+    Setting("hooks of all modules", _read_module_hooks, _write_module_hooks),
     Setting("hooks of all optimizers", lambda: list(map(dict, _OF_OPTIMIZERS)), _write_optimizer_hooks),
     Setting("the default dtype", plugrad.get_default_dtype, plugrad.set_default_dtype),
     Setting("the default device", default_device, plugrad.set_default_device),

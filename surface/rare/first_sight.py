@@ -35,17 +35,15 @@ def note_class(outermost=0) -> None:
 
 
 def misfit(op, values, out, error):
-    """Return what an argument's class makes of a composite that failed; else raise the error that says why it did."""
+    """Return (what an argument's class makes of a composite that failed,), or the error that says why it failed.
+
+    None where what was raised says that itself.
+    """
     if isinstance(error, Unwound):
         error.left -= 1
-        if error.left:
-            raise error
-        return interception.composite(op, values, out)
+        return None if error.left else (interception.composite(op, values, out),)
     if not mode.no_override and "overriding classes" not in modes.watched:
         if interception.overloaded((*values, out), {}):
             note_class(outermost=1)
-            return interception.composite(op, values, out)
-    wrong = op.wrong(values, error)
-    if wrong is None:
-        raise error
-    raise wrong from None
+            return (interception.composite(op, values, out),)
+    return op.wrong(values, error)

@@ -252,6 +252,7 @@ _PROGRAM = """
 import sys, os, signal, time
 from plugrad.utils.data import DataLoader
 from support.loaders import Squares
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
 loader = DataLoader(Squares(10**6), 2, num_workers=2)
 iterator = iter(loader)
 next(iterator)

@@ -482,6 +482,41 @@ def test_a_module_that_another_thread_is_importing_is_no_damage(monkeypatch):
     assert state.repair() == [] and module.TABLE == {}
 
 
+def test_hooks_of_all_modules_are_put_back_as_they_were_called():
+    seen, everywhere = [], plugrad.nn.modules.module
+    handles = [
+        everywhere.register_module_forward_pre_hook(lambda m, a: seen.append("before")),
+        everywhere.register_module_forward_hook(lambda m, a, k, y: seen.append(k), with_kwargs=True),
+        everywhere.register_module_forward_hook(lambda m, a, y: seen.append("always"), always_call=True),
+    ]
+    try:
+        before = ProcessState(names=False)
+        for handle in handles:
+            handle.remove()
+        assert before.repair() == ["hooks of all modules"]
+        plugrad.nn.Identity()(1)
+        with pytest.raises(TypeError):
+            plugrad.nn.Linear(1, 1)(None)
+        assert seen == ["before", {}, "always", "before", "always"]
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert ProcessState(names=False).repair() == []
+
+
+def test_lazy_modules_that_are_collected_meanwhile_are_nobodys_doing():
+    for made_meanwhile in False, True:
+        before, lazy = ProcessState(names=False), plugrad.nn.LazyLinear(2)
+        if not made_meanwhile:
+            before = ProcessState(names=False)
+        else:
+            assert before.repair() == []
+        del lazy
+        assert before.repair() == []
+    model = plugrad.nn.Sequential(plugrad.nn.LazyLinear(3), plugrad.nn.LazyLinear(2))
+    assert model(plugrad.ones(2, 4)).shape == (2, 2)  # what sees the first call of a model was left in its place
+
+
 def test_a_state_after_a_repaired_one_sees_what_one_that_looks_anew_sees(monkeypatch):
     function, kernels_of = plugrad.printing.set_printoptions, plugrad.registry.op("sin").kernels
     before, x = ProcessState(), plugrad.ones(2)
