@@ -33,7 +33,7 @@ class Source:
     said = said_returns = None  # types in a comment, as syntax trees
 
     def __init__(self, function, names=()):
-        self.function, self.names = function, dict(names)
+        self.function, self.names = inspect.unwrap(function), dict(names)  # as PyTorch reads what was decorated
         try:
             lines, self.first = inspect.getsourcelines(function)
         except (OSError, TypeError):

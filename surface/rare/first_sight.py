@@ -25,11 +25,11 @@ class Unwound(Exception):
 def note_class(outermost=0) -> None:
     """Have composites look for such classes from now on, and leave those that run but for so many of the outermost."""
     watch_classes()
-    running, frame = -outermost, sys._getframe(1)
+    running, frame, called = -outermost, sys._getframe(1), None
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<plugrad op ") and frame.f_globals["_op"].runs_on == "tensors":
-            running += 1
-        frame = frame.f_back
+        # What is generated for a composite catches what is raised, but where a hook or mode has had it asked already.
+        running += "_misfit" in frame.f_code.co_names and called is not interception.composite.__code__
+        frame, called = frame.f_back, frame.f_code
     if running:
         raise Unwound(running)
 

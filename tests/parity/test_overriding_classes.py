@@ -1,5 +1,6 @@
 """Classes that override ops beside PyTorch's: which function they are asked about, and with which arguments."""
 
+import contextlib
 import functools
 import inspect
 
@@ -122,3 +123,36 @@ def test_the_outermost_op_is_asked_wherever_the_class_is_met():
         assert function(*args) == ("taken over", function)
         with torch.overrides.DisableTorchFunctionSubclass(), pytest.raises((TypeError, AttributeError)):
             function(*args)
+
+
+class Inside:
+    """A class that composites meet inside of them alone."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return args[1] * 2
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_class_that_is_met_inside_of_a_composite_is_asked_there(hooked):
+    """Also where a hook has the outer composites' classes asked before they run."""
+
+    class Watching(torch.extend.OpHook):
+        def before(self, call):
+            pass
+
+    @torch.extend.composite
+    def inner_with_a_stranger(F, x):
+        """Return twice the input."""
+        return F.add(Inside(), x)
+
+    @torch.extend.composite
+    def outer_with_a_stranger(F, x):
+        """Return twice the input, and a bit."""
+        return torch.inner_with_a_stranger(x) + torch.dist(x, x)
+
+    torch.extend.register(inner_with_a_stranger, outer_with_a_stranger)
+    for name in "inner_with_a_stranger", "outer_with_a_stranger":
+        watched.discard("overriding classes")
+        with Watching() if hooked else contextlib.nullcontext():
+            assert getattr(torch, name)(torch.ones(2)).tolist() == [2.0, 2.0]
