@@ -415,7 +415,7 @@ _n.seq = _tick()
             self.add(2, f"if {' or '.join(looks)}:\n    {values} = _check(_op, {values})")
         self.add(2, f"_r = {call}" if self.plan.out else f"return {call}")
         self.add(1, f"except Exception as _error:\n    _wrong = _misfit(_op, {values}, {out[2:] or None}, _error)")
-        self.add(2, "if type(_wrong) is tuple:\n    return _wrong[0]")
+        self.add(2, "if _type(_wrong) is tuple:\n    return _wrong[0]")
         self.add(2, "if _wrong is None:\n    raise\nraise _wrong from None")
         if self.plan.out:
             self.add(1, f"return _r if out is None else _write_out(_op, _r, out, values={values})")
