@@ -407,7 +407,7 @@ _n.seq = _tick()
         call = f"_kernel(_F, {', '.join(op.positional)}{keywords})"
         values = source.values_source(op)
         call = f"_fresh({call}, {values})" if op.fresh else call
-        call = call if op.trusted else f"_r if type(_r := {call}) is _Tensor else _composed(_op, _r)"
+        call = call if op.trusted else f"_r if _type(_r := {call}) is _Tensor else _composed(_op, _r)"
         met = f"(*{values}, out)" if out else values
         self.add(1, f"if _modes.watched and _met({met}):\n    return _composite(_op, {values}{out})\ntry:")
         looks = [look for look in map(self.look, op.known_kinds) if look]

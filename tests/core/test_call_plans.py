@@ -116,3 +116,15 @@ def test_an_error_that_is_explained_shows_no_other():
     with pytest.raises(RuntimeError, match="must match the size of tensor b") as raised:
         plugrad.ones(2) + plugrad.ones(3)
     assert raised.value.__suppress_context__
+
+
+def test_a_parameter_may_be_called_type():
+    @plugrad.extend.composite
+    def of_some_type(F, x, type="twice"):
+        """Return twice the input, and of a wrong type an error."""
+        return F.mul(x, 2) if type == "twice" else x.no_such_method()
+
+    register(of_some_type)
+    assert plugrad.of_some_type(plugrad.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(AttributeError, match="no_such_method"):
+        plugrad.of_some_type(plugrad.ones(2), type="other")
