@@ -13,13 +13,13 @@ error bar (`differences`), the tolerance is relative to each Jacobian element, a
 from __future__ import annotations
 
 import dataclasses
-import operator
 
 import numpy
 
 import plugrad
 from plugrad.testing.gradients.backward import CAPTURED, Backward, natural_steps
 from plugrad.testing.gradients.flat import NOTHING_TO_CHECK, FlatFunction, Misfit
+from plugrad.testing.gradients.higher_orders import Gradient
 from plugrad.testing.gradients.jacobian import Comparison
 from plugrad.testing.gradients.layouts import differs, in_other_layout
 from plugrad.testing.gradients.precision import agreement
@@ -38,16 +38,7 @@ from plugrad.testing.gradients.verdict import (
     Verdict,
     worse,
 )
-from plugrad.testing.tensors import (
-    differentiable,
-    is_float,
-    like,
-    map_tensors,
-    reals,
-    recording,
-    tensors_in,
-    wide_dtype,
-)
+from plugrad.testing.tensors import differentiable, is_float, like, map_tensors, tensors_in, wide_dtype
 
 __all__ = [
     "FAIL",
@@ -334,10 +325,9 @@ def gradgradcheck(
 def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, seed=0):
     """Return ``(gradient, arguments)``: the backward of `func` as a function, ready for `check`.
 
-    `gradient` takes the arguments of `func` and then one gradient per differentiable output, and returns the
-    gradients of the inputs that require grad. Called under no_grad it runs backward unrecorded. `gradient.repeated`
-    is the same, and records `func` anew only where the arguments before the last gradients are others than before.
-    A Module is replaced by a copy in float64, and its parameters join the arguments.
+    `gradient`, a `Gradient`, takes the arguments of `func` and then one gradient per differentiable output, and returns
+    the gradients of the inputs that require grad. A Module is replaced by a copy in float64, and its parameters join
+    the arguments.
 
     >>> import plugrad as torch
     >>> x = torch.tensor([3.0], requires_grad=True)
@@ -360,56 +350,7 @@ def gradient_function(func, inputs, grad_outputs=None, *, noncontiguous=False, s
         grad_outputs = tuple(_random_like(y, random, noncontiguous) for y in differentiable(func(*inputs)))
     elif isinstance(grad_outputs, plugrad.Tensor):
         grad_outputs = (grad_outputs,)
-    first, last = len(inputs), len(inputs) + len(parameters)
-
-    def gradient(*arguments, outputs=None):
-        recorded = plugrad.is_grad_enabled()
-        with recording():
-            results = outputs_of(func, arguments[:first]) if outputs is None else outputs
-            if not results:
-                return ()
-            tensors = tensors_in(arguments[:first])
-            chosen = [tensor for tensor, want in zip(tensors, wanted, strict=True) if want] + list(parameters)
-            again = recorded or outputs is not None
-            grads = plugrad.autograd.grad(
-                results, chosen, list(arguments[last:]), again, create_graph=recorded, allow_unused=True
-            )
-        return tuple(g for g in grads if g is not None)
-
-    def outputs_of(function, arguments):
-        for tensor, want in zip(tensors_in(arguments), wanted, strict=True):
-            if want and not tensor.requires_grad:
-                tensor.requires_grad_()
-        return differentiable(function(*arguments))
-
-    kept = _Kept()
-
-    def repeated(*arguments):
-        with recording():
-            of = getattr(func, "repeated", func)
-            outputs = kept.get(arguments[:last], lambda: outputs_of(of, arguments[:first]))
-        return gradient(*arguments, outputs=outputs)
-
-    gradient.repeated = repeated
-    return gradient, (*inputs, *parameters, *grad_outputs)
-
-
-class _Kept:
-    """What was last recorded with some arguments: it holds for the same tensors, while they have the same values."""
-
-    def __init__(self):
-        self.tensors, self.values, self.outputs = [], [], None
-
-    def get(self, arguments, make):
-        """Return the outputs for some arguments: those that are kept, or else of `make`."""
-        tensors = tensors_in(arguments)
-        values = [reals(t).tobytes() for t in tensors if is_float(t)]
-        same = len(tensors) == len(self.tensors) and all(map(operator.is_, tensors, self.tensors))
-        if not same or values != self.values or self.outputs is None:
-            self.outputs = None
-            self.outputs = make()
-            self.tensors, self.values = tensors, values
-        return self.outputs
+    return Gradient(func, wanted, len(inputs), parameters), (*inputs, *parameters, *grad_outputs)
 
 
 def _widened(tensor):

@@ -12,6 +12,7 @@ import copy
 import numpy
 
 import plugrad
+from plugrad.testing.gradients.higher_orders import Gradient
 from plugrad.testing.gradients.unregistered import named_parameters, used, widened
 from plugrad.testing.tensors import (
     differentiable,
@@ -205,7 +206,7 @@ class FlatFunction:
     def value(self, point, repeated=False) -> tuple:
         """Return the outputs at a point as a flat real vector, and their dtypes.
 
-        `repeated`: a gradient may reuse what it recorded at the point before; see `gradient_function`.
+        `repeated`: a `Gradient` may reuse what it recorded at the point before.
         """
         results = self._results(point, repeated)
         outputs = [results[i] for i in self.outputs]
@@ -221,9 +222,11 @@ class FlatFunction:
         arguments = self.inputs
         if fresh:
             arguments = map_tensors(self.inputs, lambda t: fresh.get(id(t), t))
-        gradient = getattr(self.func, "repeated", None)  # which records what it needs in whichever mode
-        with recording() if gradient is None else plugrad.no_grad():  # others may ask for gradients themselves
-            return tensors_in((gradient if gradient and repeated else self.func)(*arguments))
+        if isinstance(self.func, Gradient):  # it records what it needs in whichever mode
+            with plugrad.no_grad():
+                return tensors_in((self.func.repeated if repeated else self.func)(*arguments))
+        with recording():  # the function may ask for gradients itself
+            return tensors_in(self.func(*arguments))
 
     def refuse_other_forms(self, eps) -> None:
         """Raise AssertionError if shapes or dtypes of outputs change where all elements of a leaf move by `eps`."""

@@ -32,6 +32,7 @@ class Comparison:
         if eps is not None:
             self.scale = numpy.full_like(self.scale, eps / differences.STEP)
         self.finite = numpy.isfinite(backward.value)
+        self.repeated = False  # whether values may be reused: not where each has noise of its own
         self.seen = {}  # the values on the way along the direction that is investigated: several questions ask for them
         self.tangled = False  # whether a direction met several kinks, so that nothing can be said of its slope
         terms = numpy.abs(backward.gradient * self.scale)
@@ -39,7 +40,7 @@ class Comparison:
 
     def verdict(self, nondet_tol) -> Verdict:
         """Measure along all directions, and return the worst verdict; the first FAIL ends it."""
-        self.repeated = nondet_tol == 0  # else each value has noise of its own
+        self.repeated = nondet_tol == 0
         unfit = self._take_base(nondet_tol)
         if unfit is not None:
             return unfit

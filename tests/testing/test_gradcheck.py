@@ -457,3 +457,25 @@ def test_results_that_change_form_are_refused(changed, what, fast):
         torch.autograd.gradcheck(lambda x: changed(x) if bool((x >= 1).all()) else x, (x,), fast_mode=fast)
     assert torch.autograd.gradcheck(changed, (x,), fast_mode=fast, atol=1e-2, eps=1e-2)
     assert x.item() == 1
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("held", [3, None, torch.nn.Linear(3, 5)])
+def test_what_a_functions_attributes_are_called_means_nothing(held, order):
+    class Held(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.repeated = self.wanted = self.kept = held
+
+        def forward(self, x):
+            return x.sin()
+
+    class Called:
+        repeated = wanted = kept = held
+
+        def __call__(self, x):
+            return x.sin()
+
+    judge = torch.autograd.gradcheck if order == 1 else torch.autograd.gradgradcheck
+    for function in Held(), Called():
+        assert judge(function, (point(3),))
