@@ -142,6 +142,7 @@ def note_use(tensor, mark) -> None:
         return
     handles = mark.handles or (forever,)  # none, if another thread has just found the last one dead
     last = handles[0] is not forever and not any([handle() is not None for handle in handles])
-    if last := last and mark.handles is handles:  # another thread may have added one
+    last = last and mark.handles is handles  # another thread may have added one
+    if last:
         mark.handles = None
     numpy_writes.note_use(tensor._data, last)

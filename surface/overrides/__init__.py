@@ -274,4 +274,6 @@ def overridable(function):
     (tensor([0.5000, 0.5000]), 'halves')
     """
     return wrap_torch_function(_of_others)(function)
+
+
 __getattr__ = absent.attributes("overrides")

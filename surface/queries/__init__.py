@@ -12,21 +12,17 @@ from plugrad import Size, Tensor, dtypes, extend
 __all__ = ["broadcast_shapes", "is_storage", "is_tensor", "result_type", "typename"]
 
 
-def _check(fits, function, wanted, value) -> None:
-    if not fits:
-        raise TypeError(f"{function}(): an argument must be {wanted}, not {type(value).__name__}")
-
-
 def _of_tensors(name):
     """Return a method of Tensor as a function, which checks that it is given a tensor."""
     method = getattr(Tensor, name)
 
     @functools.wraps(method)
     def function(input, *args, **kwargs):
-        if not isinstance(input, Tensor) and plugrad.overrides.has_torch_function((input, *args)):
+        if isinstance(input, Tensor):
+            return method(input, *args, **kwargs)
+        if plugrad.overrides.has_torch_function((input, *args)):
             return plugrad.overrides.handle_torch_function(function, (input, *args), input, *args, **kwargs)
-        _check(isinstance(input, Tensor), name, "a Tensor", input)
-        return method(input, *args, **kwargs)
+        raise TypeError(f"{name}(): an argument must be a Tensor, not {type(input).__name__}")
 
     return function
 
@@ -85,7 +81,9 @@ def result_type(tensor1, tensor2):
             described.append((operand.dtype, "dim" if operand.ndim else "zero"))
         else:
             operand = operand.item() if isinstance(operand, numpy.generic) else operand
-            _check(isinstance(operand, (int, float, complex)), "result_type", "a Tensor or Number", operand)
+            if not isinstance(operand, (int, float, complex)):
+                wrong = type(operand).__name__
+                raise TypeError(f"result_type(): an argument must be a Tensor or Number, not {wrong}")
             kind = next(kind for kind in (bool, int, float, complex) if isinstance(operand, kind))
             described.append((dtypes.SCALAR[kind], "scalar"))
     return dtypes.result_type(*described)

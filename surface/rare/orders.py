@@ -12,27 +12,29 @@ from plugrad.tensor.tensor import make
 
 
 def grad_for(tensor, array, ttype):
-    """Return the array of a tensor's gradient in the order of the tensor's elements.
-
-    A leaf may have got another shape after it was used: the gradient is broadcast to it; RuntimeError if it can't be.
-    """
-    data = tensor._data
-    if tensor._edge is LEAF and array.shape != data.shape and not ttype.symbolic:
-        try:
-            array = ttype.xp.broadcast_to(array, data.shape).copy()
-        except ValueError:
-            raise RuntimeError(
-                f"a gradient of shape {array.shape} reaches a leaf of shape {data.shape}: that had another shape when "
-                "it was used, and got this one by `.data` or under no_grad(). Compute anew what you differentiate."
-            ) from None
-    return in_order_of(data.strides, array, ttype)
+    """Return the array of a tensor's gradient in the order of the tensor's elements."""
+    array = _in_shape_of(tensor, array, ttype, lambda shape: ttype.xp.broadcast_to(array, shape).copy())
+    return in_order_of(tensor._data.strides, array, ttype)
 
 
 def grad_tensor_for(tensor, g):
     """Return a gradient that is a tensor, and nobody else's, as `grad_for` has it."""
-    if tensor._edge is LEAF and g._data.shape != tensor._data.shape and not g._type.symbolic:
-        g = g.expand(tensor._data.shape).clone()
+    g = _in_shape_of(tensor, g, g._type, lambda shape: g.expand(shape).clone())
     return laid_out(g, tensor._data.strides)
+
+
+def _in_shape_of(tensor, g, ttype, broadcast):
+    """Return the gradient of a leaf that may have got another shape after it was used; RuntimeError if it can't fit."""
+    shape = tensor._data.shape
+    if tensor._edge is not LEAF or tuple(g.shape) == shape or ttype.symbolic:
+        return g
+    try:
+        return broadcast(shape)
+    except (RuntimeError, ValueError):
+        raise RuntimeError(
+            f"a gradient of shape {tuple(g.shape)} reaches a leaf of shape {shape}: that had another shape when it was "
+            "used, and got this one by `.data` or under no_grad(). Compute anew what you differentiate."
+        ) from None
 
 
 def in_order_of(strides, array, ttype):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from plugrad.autograd.rare.copied_views import refuse_copy
 from plugrad.graph.modes import LEAF, tick
-from plugrad.graph.nodes import OutputSlot
+from plugrad.graph.nodes import Node, OutputSlot
 
 
-class Reshaped(OutputSlot):
+class Reshaped(Node):
     """Stands between a tensor that got another shape where nothing was recorded and its history, which has the old.
 
     As in PyTorch a gradient is summed to the old shape, where that was broadcast to the new one, and refused elsewhere.
+    It goes by the name of what made the tensor.
     """
 
     __slots__ = ()
@@ -18,18 +19,31 @@ class Reshaped(OutputSlot):
     def __init__(self, edge, shape, dtype):
         self.edges, self.saved, self.fit, self.rare, self.seq = (edge,), (), ((shape, dtype),), None, tick()
 
+    def name(self) -> str:
+        return self.edges[0].name()
+
     @property
     def next_functions(self):
         edge = self.edges[0]
         return (edge.edges[0] if type(edge) is OutputSlot else edge).next_functions
 
+    def tensors(self):
+        return ()
+
     def pull(self, F, g, saved, retain):
+        shape, have = self.fit[0][0], tuple(g.shape)[max(0, g.ndim - len(self.fit[0][0])) :]
+        if len(have) < len(shape) or any(n not in (1, m) for n, m in zip(shape, have)):
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index 0 - got {list(g.shape)} but expected "
+                f"shape compatible with {list(shape)}: that is the shape that a tensor had when it was recorded, "
+                "before it got another under no_grad() or by `.data`"
+            )
         return (g,)
 
 
 def keep_shape(tensor) -> None:
-    """Have a tensor's history get gradients of the shape that the tensor has before it gets another."""
-    if tensor._edge is not None and tensor._edge is not LEAF:
+    """Have the history that a tensor has get gradients of the shape that the tensor has before it gets another."""
+    if tensor._edge is not LEAF:
         tensor._edge = Reshaped(tensor._edge, tensor._data.shape, tensor._type.np)
 
 

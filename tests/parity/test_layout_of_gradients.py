@@ -120,3 +120,27 @@ def test_shapes_that_change_where_nothing_is_recorded(change, shape, create):
 
     for own, theirs in zip(programs(plugrad), programs(torch), strict=True):
         assert own == theirs or (own, theirs[1]) == ("refused", False)
+
+
+def test_the_graph_of_such_a_tensor_is_that_of_what_made_it():
+    def names(T):
+        x = T.ones(2, 3, requires_grad=True)
+        for y in x * 2, T.linalg.qr(x.mT)[1]:
+            with T.no_grad():
+                y.unsqueeze_(0)
+            yield [y.grad_fn.name(), *[node.name() for node, _ in (y * y).grad_fn.next_functions]]
+            yield [node and node.name() for node, _ in y.grad_fn.next_functions]
+
+    assert [*names(plugrad)] == [*names(torch)]
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_what_is_refused_is_told_with_its_reason(create):
+    x = plugrad.ones(2, 3, requires_grad=True)
+    y, loss = x * 2, (x * 3).sum()
+    y.data = plugrad.ones(4)
+    with pytest.raises(RuntimeError, match="the shape that a tensor had when it was recorded"):
+        y.sum().backward(create_graph=create)
+    x.data = plugrad.ones(3, 2)
+    with pytest.raises(RuntimeError, match=r"gradient of shape \(2, 3\) reaches a leaf of shape \(3, 2\)"):
+        loss.backward(create_graph=create)

@@ -164,7 +164,7 @@ def run_traced(program, tracer, handler=signal.default_int_handler):
 def _without_older_garbage():
     """Leave what earlier tests left alone meanwhile: errors in its finalizers would be swallowed.
 
-    Collecting it would do, too, and take half a second in a process with many modules.
+    Collecting it would do, too, and takes long in a process with many modules.
     """
     thresholds = gc.get_threshold()
     gc.freeze()
