@@ -414,8 +414,8 @@ _n.seq = _tick()
         if looks:
             self.add(2, f"if {' or '.join(looks)}:\n    {values} = _check(_op, {values})")
         self.add(2, f"_r = {call}" if self.plan.out else f"return {call}")
-        self.add(1, f"except Exception as _error:\n    _wrong = _misfit(_op, {values}, {out[2:] or None}, _error)")
-        self.add(2, "if _type(_wrong) is tuple:\n    return _wrong[0]")
+        self.add(1, f"except _Exception as _error:\n    _wrong = _misfit(_op, {values}, {out[2:] or None}, _error)")
+        self.add(2, "if _type(_wrong) is _tuple:\n    return _wrong[0]")
         self.add(2, "if _wrong is None:\n    raise\nraise _wrong from None")
         if self.plan.out:
             self.add(1, f"return _r if out is None else _write_out(_op, _r, out, values={values})")
@@ -471,9 +471,9 @@ _n.seq = _tick()
         self.add(0, f"def {op.name}({', '.join(positional + keywords)}):")
         self.lines += source.variadic_lines(op) if op.variadic else []
         plain = [n for n in op.parameters if n not in ("size", "dtype")]
-        tests = [f"type({n}) in {self.types(n, '_plain', '_PLAIN')}" for n in plain]
+        tests = [f"_type({n}) in {self.types(n, '_plain', '_PLAIN')}" for n in plain]
         if "size" in op.parameters:
-            tests.append("isinstance(size, (tuple, list)) and _INTS.issuperset(map(type, size))")
+            tests.append("_isinstance(size, (_tuple, _list)) and _INTS.issuperset(_map(_type, size))")
         here = "(not _modes.elsewhere if device is None else device is _cpu and not _modes.special)"
         tests = ["out is layout", "requires_grad is pin_memory is False", here, *tests]  # the first: both are None
         values = {n: "_d" if n == "dtype" else n for n in op.parameters}
@@ -483,15 +483,15 @@ _n.seq = _tick()
         self.add(1, f"""\
 if not ({' and '.join(tests)}):
     return {create}
-_d = {'_dtypes._default.numpy' if op.promote == 'float' else 'None'} if dtype is None else getattr(dtype, "numpy", None)
+_d = {'_dtypes._default.numpy' if op.promote == 'float' else None} if dtype is None else _getattr(dtype, "numpy", None)
 if _d is None and dtype is not None:
     return {create}""")
         self.add(1, f"""\
 try:
     _y = _kernel({', '.join(['_xp', *arguments])})
-except Exception as _error:
+except _Exception as _error:
     _y = _failed(_op, {source.values_source(op)}, {raw}, _error)
-if type(_y) is not _array_type:
+if _type(_y) is not _array_type:
     _y = _xp.asarray(_y)
 _t = _types.get(_y.dtype) or _cpu.tensor_type(_y.dtype)
 if _d is not None and _y.dtype is not _d:

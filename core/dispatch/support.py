@@ -66,6 +66,7 @@ _GLOBALS = {
     "older_form": lambda *call: rare.older_form(*call), "open_type": open_type, "named": interpreter.named,
     "met": interpreter.met, "operate": interpreter.operate, "plain": plain, "tick": tick, "touch": touch, "type": type,
     "untouch": untouch, "wrapped": lambda *call: rare.wrapped(*call), "write_out": write_out,
+    **{one.__name__: one for one in (Exception, getattr, isinstance, list, map, tuple)},  # parameters' names, too
 }  # fmt: skip
 
 

@@ -118,13 +118,22 @@ def test_an_error_that_is_explained_shows_no_other():
     assert raised.value.__suppress_context__
 
 
-def test_a_parameter_may_be_called_type():
-    @plugrad.extend.composite
-    def of_some_type(F, x, type="twice"):
-        """Return twice the input, and of a wrong type an error."""
-        return F.mul(x, 2) if type == "twice" else x.no_such_method()
+@pytest.mark.parametrize("name", "type tuple list map isinstance getattr Exception len float int".split())
+def test_parameters_may_be_called_as_builtins_are(name):
+    """Else the code that is made for the op calls, or catches, an argument."""
+    names: dict = {}
+    exec(f"""
+def of_a_builtins_name(F, x, {name}="twice"):
+    "Return twice the input, and of another kind an error."
+    return F.mul(x, 2) if {name} == "twice" else x.no_such_method()
 
-    register(of_some_type)
-    assert plugrad.of_some_type(plugrad.ones(2)).tolist() == [2.0, 2.0]
+def full_of_a_builtins_name(xp, size, {name}=1, *, dtype):
+    "Return ones."
+    return xp.ones(size, dtype)
+""", names)  # fmt: skip
+    register(plugrad.extend.composite(names["of_a_builtins_name"]), factory(names["full_of_a_builtins_name"]))
+    assert plugrad.of_a_builtins_name(plugrad.ones(2)).tolist() == [2.0, 2.0]
     with pytest.raises(AttributeError, match="no_such_method"):
-        plugrad.of_some_type(plugrad.ones(2), type="other")
+        plugrad.of_a_builtins_name(plugrad.ones(2), **{name: "other"})
+    for size, value in (((2,), 1), ([2], 3), ((2,), None)):
+        assert plugrad.full_of_a_builtins_name(size, **{name: value}).tolist() == [1.0, 1.0]
