@@ -15,7 +15,10 @@ from plugrad.dispatch.support import globals_of
 
 
 class NodeMakers(dict):
-    """For every mask of inputs that require grad the function that makes the node of a call with many inputs."""
+    """For every mask of inputs that require grad the function that makes the node of a call with many inputs.
+
+    Under the negative of a mask: of a call with several results.
+    """
 
     __slots__ = ("plan",)
 
@@ -23,8 +26,8 @@ class NodeMakers(dict):
         self.plan = plan
 
     def __missing__(self, mask):
-        op, writer = self.plan.op, Writer(self.plan)
-        text, label = writer.node_maker(mask), f"node of {op.qualname}, inputs {mask:b}"
+        op, writer = self.plan.op, Writer(self.plan, mask < 0)
+        text, label = writer.node_maker(abs(mask)), f"node of {op.qualname}, inputs {mask:b}"
         names = globals_of(op, **{f"node{key}": cls for key, cls in writer.nodes.items()})
         maker = self[mask] = source.compile_function(text, "make_node", label, names)
         return maker
@@ -33,10 +36,9 @@ class NodeMakers(dict):
 class Writer:
     """The source of one function, written step by step as its plan says."""
 
-    def __init__(self, plan):
-        self.plan, self.op, self.lines = plan, plan.op, []
-        # With up to two inputs the node is made inline; for more there is a function for each set of them.
-        self.inline = len(plan.inputs) <= 2
+    def __init__(self, plan, multiple=False):
+        self.plan, self.op, self.lines, self.multiple = plan, plan.op, [], multiple
+        self.inline = len(plan.inputs) <= 2  # where the node is made; for more there is a function for each set
         self.nodes: dict = {}
 
     def add(self, depth: int, text: str) -> None:
@@ -124,13 +126,11 @@ for _x in {name}:
 
     def take_operand(self, argument) -> str:
         name, edge = argument.name, argument.bit
+        none = f" or {name} is None" if self.op.defaults.get(name, 0) is None else ""
         number = f"{name}_ = {name}"
-        if self.plan.direct is not None:  # an array function computes faster with a 0-d array than with a number
+        if self.plan.direct is not None and not none:  # array functions are faster with 0-d arrays than with numbers
             number = f"{name}_ = _t.constants.get({name})"
             number += f"\n    if {name}_ is None:\n        {name}_ = _t.constant({name})"
-        none = f" or {name} is None" if self.op.defaults.get(name, 0) is None else ""
-        if none:
-            number = f"{name}_ = {name}"
         others = [a.name for a in self.plan.arguments if self.op.alike and a.role == "operand" and a is not argument]
         alike = "".join(f" and type({other}) is not float and type({other}) is not int" for other in others)
         return "\n".join([
@@ -242,13 +242,13 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         values = source.values_source(self.op)
         self.add(1, f"except Exception as _error:\n    _y = _failed(_op, _t, {self.raw()}, _error, {values})")
 
-    # ------------------------------------------------------------------------------------------ wrap, view
+    # ------------------------------------------------------------------------------------------ wrap, view, history
 
     def wrap(self) -> None:
         """Write how the result becomes a Tensor."""
         plan, op = self.plan, self.op
-        recorded = " or ".join(f"{name}_e is not None" for _, name, _ in plan.inputs) or "False"
-        many = f"return _finish_many(_op, {source.values_source(op)}, {self.raw()}, _t, %s, None, {recorded})"
+        call = f"_op, {source.values_source(op)}, {self.raw()}, _t"
+        many = f"return _finish_many({call}, %s, None, {self.mask()}, _makers)"
         self.add(1, "if type(_y) is not _t.array_type:")
         if plan.several or not op.trusted:
             self.add(2, f"if type(_y) is tuple:\n    {many % '_y'}")
@@ -273,8 +273,6 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         else:
             self.add(1, "_r._view = None")
 
-    # ------------------------------------------------------------------------------------------ history
-
     def history(self) -> None:
         """Write how the call becomes a node, if any input requires grad."""
         inputs = [name for _, name, _ in self.plan.inputs]
@@ -285,9 +283,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         if self.plan.result == "kernel":
             paused += " or not _r._type.is_differentiable"
         if not self.inline:
-            edges = [f"{name}_e is not None" for name in inputs]
-            mask = " | ".join(f"({edge}) << {i}" if i else f"({edge})" for i, edge in enumerate(edges))
-            self.add(1, f"_m = {mask}\nif not _m or {paused}:\n    _r._edge = None\n    return _r")
+            self.add(1, f"_m = {self.mask()}\nif not _m or {paused}:\n    _r._edge = None\n    return _r")
             self.add(1, f"_r._edge = _makers[_m]({self.node_arguments()})\nreturn _r")
             return
         if len(inputs) == 1:
@@ -304,6 +300,11 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         self.add(2, self.node(1, end))
         self.add(1, self.node(3, end))
 
+    def mask(self) -> str:
+        """Return the expression for the inputs that require grad, a bit for each."""
+        edges = [f"({name}_e is not None)" for _, name, _ in self.plan.inputs]
+        return " | ".join(f"{edge} << {i}" if i else edge for i, edge in enumerate(edges)) or "0"
+
     def node_arguments(self) -> str:
         """Return what a node maker is given: result, type, inputs, edges, all arguments as the kernel got them."""
         inputs = [name for _, name, _ in self.plan.inputs]
@@ -312,23 +313,27 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
 
     def node_maker(self, mask: int) -> str:
         """Return the source of the function that makes the node for one mask."""
-        self.add(0, f"def make_node({self.node_arguments()}):")
+        if self.multiple:
+            self.add(0, "def make_node(_y, _t, _values, _raw):")
+            self.add(1, f"{source.values_source(self.op)} = _values\n{self.raw()} = _raw")
+        else:
+            self.add(0, f"def make_node({self.node_arguments()}):")
         self.add(1, self.node(mask, "return _n"))
         return self.text
 
     def node(self, mask: int, end: str) -> str:
         """Return the lines that make the node for a mask of inputs that require grad."""
         op, plan = self.op, self.plan
-        wanted = [argument for argument in plan.arguments if argument.bit & mask]
-        wanted.sort(key=lambda argument: argument.bit)
+        wanted = sorted([a for a in plan.arguments if a.bit & mask], key=lambda argument: argument.bit)
         if wanted[0].role == "leads":
             (name,) = (argument.name for argument in wanted)
-            cls = self.nodes[mask] = op.node(mask, (name,), real=True)
+            cls = self.nodes[mask] = op.node(mask, (name,), self.multiple, real=not self.multiple)
             edges = f"tuple([x if x._edge is _LEAF else x._edge for x in {name}])"
             fits = f"[(x._data.shape, _t.np) if x._edge is not None else None for x in {name}]"
         else:
-            cls = self.nodes[mask] = op.node(mask, real=not plan.view)
-            edges = "(" + "".join(f"{n} if {n}_e is _LEAF else {n}_e, " for n in (a.name for a in wanted)) + ")"
+            cls = self.nodes[mask] = op.node(mask, (), self.multiple, real=not plan.view and not self.multiple)
+            e = "._edge" if self.multiple else "_e"
+            edges = "(" + "".join(f"{n} if {n}{e} is _LEAF else {n}{e}, " for n in (a.name for a in wanted)) + ")"
             types = {"lead": "_t.np", "operand": "_t.np", "partner": "_t.np"}
             fits = "".join(f"({a.name}_.shape, {types.get(a.role) or f'{a.name}._type.np'}), " for a in wanted)
             fits = f"({fits})"
@@ -337,13 +342,13 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             fits = f"None if {' and '.join(same)} else {fits}" if same else "None"
         fresh = f"_node{mask}"
         for name, given in op.node_names.items():
-            self.nodes[f"{mask}_{name}"] = op.node(mask, name=name, real=not plan.view)
+            self.nodes[f"{mask}_{name}"] = op.node(mask, (), self.multiple, name, not plan.view and not self.multiple)
             for a in plan.arguments:  # what has a gradient is a tensor, a number is one of these two
                 unless = f"{a.name} is not None and type({a.name}) is not float and type({a.name}) is not int"
                 given = given.replace(f"isinstance({a.name}, Tensor)", "True" if a in wanted else f"({unless})")
             fresh = f"_node{mask}_{name} if {given} else {fresh}"
         if op.name_node is not None and not op.node_names:
-            fresh = f"_op.node({mask}, (), False, _op.name_node({', '.join(op.parameters)}))"
+            fresh = f"_op.node({mask}, (), {self.multiple}, _op.name_node({', '.join(op.parameters)}))"
         saved = "".join(self.saved(name) + ", " for name in cls.saves)
         return f"""\
 _n = _new({fresh})
@@ -357,7 +362,7 @@ _n.seq = _tick()
     def fit_conditions(self, cls, wanted):
         """Return the conditions under which gradients fit their inputs as they come; None if they are never trusted."""
         op, plan = self.op, self.plan
-        if not op.trusted:
+        if not op.trusted or self.multiple:
             return None
         conditions = [f"{a.name}._type.np is _t.np" for a in wanted if a.role == "input"]
         if plan.result == "kernel":
@@ -375,8 +380,8 @@ _n.seq = _tick()
             return name
         if name in self.op.index:
             return f"{name}_"
-        if output_number(name) is not None:  # one of several is saved by `make_node`: this function sees but one
-            return "_y"
+        if (number := output_number(name)) is not None:
+            return "_y" if number < 0 or not self.multiple else f"_y[{number}]"
         base, _, what = name.rpartition("_")
         if self.plan.lead.role == "leads" and base == self.plan.lead.name:
             return f"[x.{what} for x in {base}{'_' * (what == 'shape')}]"

@@ -201,7 +201,7 @@ def failed(op, ttype, raw, error, values=None):
     raise explained from explained.__cause__
 
 
-# ---------------------------------------------------------------------------------------------------- wrap
+# ---------------------------------------------------------------------------------------------------- wrap, history
 
 
 def finish(op, values, raw, ttype, result, result_dtype, requires=True):
@@ -227,7 +227,7 @@ def finish(op, values, raw, ttype, result, result_dtype, requires=True):
     return tensor
 
 
-def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=True):
+def finish_many(op, values, raw, ttype, results, result_dtype=None, mask=True, makers=None):
     """Return the results of a kernel as a tuple of Tensors, with their history and what they are views of."""
     tensors, array_type, np, looked_at = [], ttype.array_type, ttype.np, op.any_order and not ttype.symbolic
     # bfloat16, of NumPy's kind V, is computed in float32; indices beside the values keep their dtype.
@@ -246,9 +246,11 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=Tru
         tensor._edge = tensor._view = None
         if looked_at and not item.flags.c_contiguous:
             tensor._type = open_type(tensor._type, item, op.any_order)
-    if recorded and op.formulas and (not modes.paused or mode.grad):
-        node = make_node(op, values, raw, tuple([tensor._data for tensor in tensors]))
+    if mask and op.formulas and (not modes.paused or mode.grad):
+        y = tuple([tensor._data for tensor in tensors])
+        node = make_node(op, values, raw, y) if makers is None else makers[-mask](y, ttype, values, raw)
         if node is not None:
+            node.slots = {}
             node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
             for i, tensor in enumerate(tensors):
                 if tensor._type.is_differentiable:
@@ -261,9 +263,6 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, recorded=Tru
     if len(tensors) != len(op.returns._fields):
         raise rare.wrong_length(op, len(tensors))
     return tuple.__new__(op.returns, tensors)
-
-
-# ---------------------------------------------------------------------------------------------------- history
 
 
 def make_node(op, values, raw, y):
@@ -292,8 +291,6 @@ def make_node(op, values, raw, y):
         inference.check_saved(op, cls, values)
     node = cls()
     node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, tick()
-    if type(y) is tuple:
-        node.slots = {}
     given = [*raw, y]  # so -1 is the position of the output
     for at, what in cls.savers:
         if what is None and at >= 0 and given[at] is not values[at] and isinstance(values[at], Tensor):

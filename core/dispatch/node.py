@@ -123,9 +123,7 @@ def _saver(op, name):
 
 
 def _shape_of(raw, value):
-    if isinstance(raw, (list, tuple)):
-        return [item.shape for item in raw]
-    return getattr(raw, "shape", ())
+    return [item.shape for item in raw] if isinstance(raw, (list, tuple)) else getattr(raw, "shape", ())
 
 
 def _dtype_of(raw, value):
