@@ -63,7 +63,7 @@ def words(source, size):
     return drawn.view("uint64")
 
 
-UNIFORM, EXPONENTIAL, GEOMETRIC, CAUCHY = range(4)  # as the function in C numbers them
+UNIFORM, EXPONENTIAL, GEOMETRIC, CAUCHY, COIN = range(5)  # as the function in C numbers them
 
 
 def is_plain(xp, out):
@@ -75,7 +75,7 @@ def drawn_by_c(xp, out, generator, kind, a, b=0.0):
     """Whether a function in C has written numbers of a distribution to an array. Where it did not, none was drawn."""
     if not is_plain(xp, out):
         return False
-    if kind != UNIFORM and out.size > MANY:
+    if kind not in (UNIFORM, COIN) and out.size > MANY:
         return False
     return _written(rng(xp, generator), out, kind, a, b)
 
@@ -509,4 +509,21 @@ def coin_flips(xp, shape, p, generator):
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     if xp is not numpy:
         return source.random(shape) < p
-    return (long_words(source, shape) & _BITS_53) < numpy.array(math.ceil(p * 2**53), "uint64")
+    return (long_words(source, shape) & _BITS_53) < numpy.array(_coin_end(p), "uint64")
+
+
+def _coin_end(p) -> int:
+    """The end of those numbers of 53 bits that stand for heads, which come with probability `p`."""
+    return math.ceil(p * 2**53)
+
+
+def coins(xp, shape, p, generator, dtype, head=1.0):
+    """`head` with probability `p`, a number or an array of them, else 0."""
+    if xp is numpy and not hasattr(p, "dtype") and 0 <= p <= 1:
+        out = numpy.empty(shape, dtype)
+        if drawn_by_c(xp, out, generator, COIN, _coin_end(p), head):
+            return out
+    drawn = xp.asarray(coin_flips(xp, shape, p, generator), dtype)  # which is no scalar, whose type would grow
+    if head != 1:
+        drawn *= head
+    return drawn
