@@ -63,7 +63,7 @@ def words(source, size):
     return drawn.view("uint64")
 
 
-UNIFORM, EXPONENTIAL, GEOMETRIC, CAUCHY, COIN = range(5)  # as the function in C numbers them
+UNIFORM, NORMAL, COIN, EXPONENTIAL, GEOMETRIC, CAUCHY = range(6)  # as the function in C numbers them
 
 
 def is_plain(xp, out):
@@ -298,6 +298,10 @@ def normal_array(xp, size, dtype, generator, mean=0.0, std=1.0, dense=True):
         parts = normal_array(xp, (*size, 2), real, generator, mean, std / 2**0.5, dense)
         return xp.ascontiguousarray(parts).view(dtype)[..., 0]
     n, wide = math.prod(size), dtype.itemsize == 8
+    if dense and FEW <= n <= MANY and xp is numpy and is_single_or_double(dtype):
+        out = numpy.empty(size, dtype)
+        if _written(source, out, NORMAL, mean, std):
+            return out
     if xp is not numpy:
         drawn = xp.asarray(source.standard_normal(size, dtype="float64" if wide else "float32"))
     elif n < FEW or not dense:
