@@ -15,10 +15,7 @@ from plugrad.dispatch.support import globals_of
 
 
 class NodeMakers(dict):
-    """For every mask of inputs that require grad the function that makes the node of a call with many inputs.
-
-    Under the negative of a mask: of a call with several results.
-    """
+    """For every mask of inputs that require grad the function that makes the node of a call with many inputs."""
 
     __slots__ = ("plan",)
 
@@ -26,7 +23,7 @@ class NodeMakers(dict):
         self.plan = plan
 
     def __missing__(self, mask):
-        op, writer = self.plan.op, Writer(self.plan, mask < 0)
+        op, writer = self.plan.op, Writer(self.plan, mask < 0)  # a negative one is of a call with several results
         text, label = writer.node_maker(abs(mask)), f"node of {op.qualname}, inputs {mask:b}"
         names = globals_of(op, **{f"node{key}": cls for key, cls in writer.nodes.items()})
         maker = self[mask] = source.compile_function(text, "make_node", label, names)
@@ -314,8 +311,9 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
     def node_maker(self, mask: int) -> str:
         """Return the source of the function that makes the node for one mask."""
         if self.multiple:
-            self.add(0, "def make_node(_y, _t, _values, _raw):")
+            self.add(0, "def make_node(_, _values, _raw, _y):")
             self.add(1, f"{source.values_source(self.op)} = _values\n{self.raw()} = _raw")
+            self.add(1, f"_t = {self.plan.lead.name}{'[0]' * (self.plan.lead.role == 'leads')}._type")
         else:
             self.add(0, f"def make_node({self.node_arguments()}):")
         self.add(1, self.node(mask, "return _n"))

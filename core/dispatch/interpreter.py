@@ -229,40 +229,41 @@ def finish(op, values, raw, ttype, result, result_dtype, requires=True):
 
 def finish_many(op, values, raw, ttype, results, result_dtype=None, mask=True, makers=None):
     """Return the results of a kernel as a tuple of Tensors, with their history and what they are views of."""
-    tensors, array_type, np, looked_at = [], ttype.array_type, ttype.np, op.any_order and not ttype.symbolic
-    # bfloat16, of NumPy's kind V, is computed in float32; indices beside the values keep their dtype.
-    computed = None if result_dtype is None else "f" if result_dtype.kind == "V" else result_dtype.kind
-    for item in results:
-        if type(item) is not array_type:
-            item = ttype.wrap(item) if op.trusted else rare.wrapped(op, ttype, item)
-        dtype = item.dtype
-        if dtype.kind in "mMOSU":
-            raise rare.wrong_result(op, item)
-        if result_dtype is not None and dtype != result_dtype and dtype.kind == computed:
-            item = ttype.backend.cast(item, result_dtype)
-            dtype = result_dtype
-        tensors.append(tensor := _new(Tensor))  # as `make` does
-        tensor._data, tensor._type = item, ttype if dtype is np else ttype.device.tensor_type(dtype)
-        tensor._edge = tensor._view = None
-        if looked_at and not item.flags.c_contiguous:
-            tensor._type = open_type(tensor._type, item, op.any_order)
+    if result_dtype is not None or not op.trusted or {*map(type, results)} != {ttype.array_type}:
+        results = tuple([_settled(op, ttype, item, result_dtype) for item in results])
+    tensors, np, looked_at, node = [], ttype.np, op.any_order and not ttype.symbolic, None
     if mask and op.formulas and (not modes.paused or mode.grad):
-        y = tuple([tensor._data for tensor in tensors])
-        node = make_node(op, values, raw, y) if makers is None else makers[-mask](y, ttype, values, raw)
+        node = (make_node if makers is None else makers[-mask])(op, values, raw, tuple(results))
         if node is not None:
             node.slots = {}
-            node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
-            for i, tensor in enumerate(tensors):
-                if tensor._type.is_differentiable:
-                    tensor._edge = OutputSlot(node, i)
-    if op.is_view:
-        for i, tensor in enumerate(tensors):
-            tensor._view = mark_view(values[0], op, values[1:], i)
+    for i, item in enumerate(results):
+        tensors.append(tensor := _new(Tensor))  # as `make` does
+        tensor._data, dtype = item, item.dtype
+        tensor._type = here = ttype if dtype is np else ttype.device.tensor_type(dtype)
+        if looked_at and not item.flags.c_contiguous:
+            tensor._type = here = open_type(here, item, op.any_order)
+        tensor._edge = OutputSlot(node, i) if node is not None and here.is_differentiable else None
+        tensor._view = mark_view(values[0], op, values[1:], i) if op.is_view else None
+    if node is not None:
+        node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
     if op.returns is None:
         return tuple(tensors)
     if len(tensors) != len(op.returns._fields):
         raise rare.wrong_length(op, len(tensors))
     return tuple.__new__(op.returns, tensors)
+
+
+def _settled(op, ttype, item, result_dtype):
+    """Return one of several results as an array of the dtype that the call has; indices beside values keep theirs."""
+    if type(item) is not ttype.array_type:
+        item = ttype.wrap(item) if op.trusted else rare.wrapped(op, ttype, item)
+    dtype = item.dtype
+    if dtype.kind in "mMOSU":
+        raise rare.wrong_result(op, item)
+    if result_dtype is None or dtype == result_dtype:
+        return item
+    computed = "f" if result_dtype.kind == "V" else result_dtype.kind  # V: bfloat16, which is computed in float32
+    return ttype.backend.cast(item, result_dtype) if dtype.kind == computed else item
 
 
 def make_node(op, values, raw, y):

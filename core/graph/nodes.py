@@ -122,10 +122,10 @@ class OutputSlot(Node):
     """Stands between the tensor that is output number `index` of a multi-output op and the op's node."""
 
     __slots__ = ("index",)
+    saved, fit = (), None
 
     def __init__(self, node: Node, index: int):
-        self.edges, self.saved, self.fit, self.rare, self.seq = (node,), (), None, None, tick()
-        self.index = index
+        self.edges, self.rare, self.seq, self.index = (node,), None, tick(), index
         if node.restores:  # without a callback, in which Ctrl-C would be lost
             node.slots[index] = weakref.ref(self)
 
