@@ -63,7 +63,7 @@ def words(source, size):
     return drawn.view("uint64")
 
 
-UNIFORM, NORMAL, COIN, EXPONENTIAL, GEOMETRIC, CAUCHY = range(6)  # as the function in C numbers them
+UNIFORM, NORMAL, COIN, EXPONENTIAL, GEOMETRIC, CAUCHY, INTEGER = range(7)  # as the function in C numbers them
 
 
 def is_plain(xp, out):
@@ -416,8 +416,12 @@ def integer_array(xp, low, high, size, dtype, generator):
         wide = "uint64" if high > 2**63 else "int64"
         return xp.asarray(source.integers(low, high, size, dtype=wide)).astype(dtype)
     if span < 2**28:
-        drawn = (words(source, size) % numpy.array(span, "uint64")).view("int64")
-        return (drawn + low if low else drawn).astype(dtype, copy=False)
+        out = numpy.empty(size)
+        if abs(low) < 2**53 and _written(source, out, INTEGER, low, span):
+            drawn = out.view("int64")
+        else:
+            drawn = (words(source, size) % numpy.array(span, "uint64")).view("int64") + low
+        return drawn.astype(dtype, copy=False)
     drawn = long_words(source, size)
     if span < 2**64:
         drawn = drawn % numpy.uint64(span) + numpy.uint64(low % 2**64)

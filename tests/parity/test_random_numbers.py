@@ -127,6 +127,9 @@ def test_wide_ranges_of_integers(torch):
     ranges = [(0, 2**28 - 1), (0, 2**28), (0, 2**31), (-(2**62), 2**62), (-(2**63), 2**63 - 1), (-5, 2**40), (-7, None)]
     for low, high in [*ranges, (-(2**63), None)]:
         compare(torch, lambda lib: lib.empty(50, dtype=lib.int64).random_(low, high))
+    for low in (0, -(2**52), 2**60, -(2**53) - 9, -(2**63)):
+        for span in (1, 3, 2**20 + 1, 2**28 - 1, 2**28):
+            compare(torch, lambda lib: lib.randint(low, low + span, (700,)))
 
 
 @pytest.mark.parametrize("bounds", [(-1, 5), (0, 300), (256, 257), (0, 2**20), (3, 3)])
