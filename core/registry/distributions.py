@@ -10,8 +10,7 @@ import os
 import pathlib
 import sys
 from importlib.machinery import PathFinder
-
-_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+from io import FileIO
 
 
 class MetadataFolder:
@@ -25,11 +24,8 @@ class MetadataFolder:
     def read_bytes(self, file: str) -> bytes | None:
         """Return a file of the metadata; None if there is none."""
         try:
-            opened = os.open(os.path.join(self.path, file), _READING)  # `open` takes three times as long
-            try:
-                return b"".join(iter(lambda: os.read(opened, 1 << 16), b""))
-            finally:
-                os.close(opened)
+            with FileIO(os.path.join(self.path, file)) as opened:  # `open` takes twice as long
+                return opened.readall()
         except OSError:
             return None
 
