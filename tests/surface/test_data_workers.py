@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy
 import pytest
 
 import plugrad as torch
 from plugrad.utils.data import DataLoader, DistributedSampler, TensorDataset, get_worker_info
-from plugrad.utils.data._utils import segments
+from plugrad.utils.data._utils import processes, segments
+from support.interrupts import interrupted
 from support.loaders import (
     Large,
     Overfull,
@@ -319,3 +321,34 @@ def test_what_is_known_of_a_worker_is_told_as_pytorch_does():
     for one in known:
         with pytest.raises(AttributeError, match="cannot assign to field 'id'"):
             one.id = 2
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="needs a list of the process's open files")
+def test_messages_are_sent_whole_or_not_and_no_file_stays_open():
+    def send(pipe):
+        for message in {"a": numpy.ones(segments.SMALLEST)}, 3:
+            segments.send(pipe[0], message)
+
+    pipe = multiprocessing.Pipe()
+    before = len(os.listdir("/dev/fd"))
+    for where, _, _ in interrupted(send, lambda: pipe, most=100):
+        segments.send(pipe[0], "the last")
+        while segments.receive(pipe[1]) != "the last":
+            pass
+        assert len(os.listdir("/dev/fd")) == before, where
+
+
+def test_workers_are_ended_all_or_later():
+    """What comes before the end of the first is done when the iterator is gone."""
+
+    def prepare():
+        iterator = object.__new__(processes.MultiProcessIterator)
+        pipes = multiprocessing.Pipe()
+        iterator.workers = [processes._Worker() for _ in pipes]
+        for one, pipe in zip(iterator.workers, pipes, strict=True):
+            one.pipe = pipe  # without a process
+        iterator.finish = weakref.finalize(iterator, processes.end, iterator.workers, os.getpid())
+        return iterator, pipes
+
+    for where, (iterator, pipes), _ in interrupted(lambda prepared: prepared[0]._finish(), prepare):
+        assert iterator.finish.alive or all(pipe.closed for pipe in pipes), where

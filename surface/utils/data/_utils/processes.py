@@ -13,6 +13,7 @@ import warnings
 import weakref
 from multiprocessing import connection as pipes
 
+from plugrad.extend import held_back
 from plugrad.utils.data._utils import worker
 from plugrad.utils.data._utils.fetch import BaseIterator, Progress
 from plugrad.utils.data._utils.segments import receive, send
@@ -32,6 +33,10 @@ class _Worker:
 
     def start(self, context, others, arguments) -> None:
         """Start the process; `others` are pipes that it must not keep open."""
+        with held_back():  # Ctrl-C could come when the process is there and nobody knows of it yet
+            self._start(context, others, arguments)
+
+    def _start(self, context, others, arguments) -> None:
         self.pipe, theirs = context.Pipe()
         forks = context.get_start_method() == "fork"
         closed = [self.pipe, *others] if forks else []
@@ -44,8 +49,12 @@ class _Worker:
 
 def end(workers, owner) -> None:
     """End processes: those that don't when asked are killed. Only in the process that started them."""
-    if os.getpid() != owner:
-        return  # a fork's copy of the iterator
+    if os.getpid() == owner:  # else it is a fork's copy of the iterator
+        with held_back():
+            _end(workers)
+
+
+def _end(workers) -> None:
     for one in workers:
         if one.pipe is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -78,7 +87,7 @@ class MultiProcessIterator(BaseIterator):
             self._start(loader, seed)
             self._begin(given)
         except BaseException:
-            self.finish()
+            self._finish()
             raise
 
     @property
@@ -121,8 +130,13 @@ class MultiProcessIterator(BaseIterator):
                     resumed.add(one)
             self._begin(given)
         except BaseException:
-            self.finish()
+            self._finish()
             raise
+
+    def _finish(self) -> None:
+        """End the workers; what Ctrl-C comes before is done when the iterator is gone."""
+        with held_back():
+            self.finish()
 
     def _ask(self) -> None:
         """Ask the next worker in turn for the next batch, if there are both."""
@@ -151,7 +165,7 @@ class MultiProcessIterator(BaseIterator):
             answer = self._next()
         except BaseException as error:
             if not self.persistent or not isinstance(error, Exception):
-                self.finish()  # of what a signal has cut off nothing can be continued
+                self._finish()  # of what a signal has cut off nothing can be continued
             raise
         if isinstance(answer, ExceptionWrapper):
             answer.reraise()  # the data set's own: who catches it goes on with the next batch

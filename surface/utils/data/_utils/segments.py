@@ -16,6 +16,8 @@ import pickle
 import socket
 from multiprocessing.reduction import ForkingPickler
 
+from plugrad.extend import held_back
+
 SMALLEST = 1 << 16  # bytes of arrays for which memory of their own is faster than the pipe
 MOST = 256  # pieces of shared memory at a time in one process: Python keeps a file open for each
 _ALIGNED = 64
@@ -38,18 +40,19 @@ def send(connection, message) -> None:
     ForkingPickler(content, 5, None, buffers.append).dump(message)
     parts = [buffer.raw() for buffer in buffers]
     sizes = [part.nbytes for part in parts]
-    shared = _filled(parts, sizes) if _SHARES and sum(sizes) >= SMALLEST else None
-    connection.send_bytes(pickle.dumps((sizes, shared is not None)))
-    connection.send_bytes(content.getbuffer())
-    if shared is not None:
-        try:
-            _send_file(connection, shared)
-        finally:
-            os.close(shared)
-        return
-    for part in parts:
-        if part.nbytes:
-            connection.send_bytes(part)
+    with held_back():  # the other end could not tell half of a message from the next one, and files would stay open
+        shared = _filled(parts, sizes) if _SHARES and sum(sizes) >= SMALLEST else None
+        connection.send_bytes(pickle.dumps((sizes, shared is not None)))
+        connection.send_bytes(content.getbuffer())
+        if shared is not None:
+            try:
+                _send_file(connection, shared)
+            finally:
+                os.close(shared)
+            return
+        for part in parts:
+            if part.nbytes:
+                connection.send_bytes(part)
 
 
 def receive(connection):
@@ -57,7 +60,9 @@ def receive(connection):
     sizes, shared = pickle.loads(connection.recv_bytes())
     content = connection.recv_bytes()
     if shared:
-        return pickle.loads(content, buffers=_mapped(_receive_file(connection), sizes))
+        with held_back():
+            buffers = _mapped(_receive_file(connection), sizes)
+        return pickle.loads(content, buffers=buffers)
     buffers = []
     for size in sizes:
         buffers.append(bytearray(size))
