@@ -6,11 +6,12 @@ whether the library is used, and `flags(...)` is the context in which programs c
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import sys
 import types
+
+from plugrad.extend.blocks import changed_items
 
 SDP = ("flash", "mem_efficient", "math", "cudnn")  # ways to compute scaled_dot_product_attention
 
@@ -67,19 +68,13 @@ class Switches(types.ModuleType):
     def version() -> None:
         """Return None: the library is not used."""
 
-    @contextlib.contextmanager
     def flags(self, **switches):
-        """Set switches for a `with` block. Raises TypeError for one that there is not."""
+        """Return a context in which switches are set. Raises TypeError for one that there is not."""
         unknown = sorted(switches.keys() - self._names)
         if unknown:
             name = self.__name__.rpartition(".")[2]
             raise TypeError(f"{name}.flags() has no switch {unknown[0]!r}; it has {', '.join(sorted(self._names))}")
-        before = {name: getattr(self, name) for name in switches}
-        self.__dict__.update(switches)
-        try:
-            yield
-        finally:
-            self.__dict__.update(before)
+        return changed_items(self.__dict__, switches)
 
     def set_flags(self, **switches) -> tuple:
         """Set switches that are not None; return those before, in order."""
@@ -144,15 +139,10 @@ def of_attention() -> dict:
         enable.__doc__, is_enabled.__doc__ = "Accepted: there is one way here.", "What was set last."
         return {f"enable_{way}_sdp": enable, f"{way}_sdp_enabled": is_enabled}
 
-    @contextlib.contextmanager
     def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
-        """Set the ways for a `with` block."""
-        before = dict(enabled)
-        enabled.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
-        try:
-            yield
-        finally:
-            enabled.update(before)
+        """Return a context in which the ways are set."""
+        ways = {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient}
+        return changed_items(enabled, {**ways, "cudnn": enable_cudnn})
 
     merged = {name: value for way in SDP for name, value in functions(way).items()}
     return {**merged, "sdp_kernel": sdp_kernel}

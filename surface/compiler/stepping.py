@@ -6,6 +6,7 @@ import functools
 import threading
 
 from plugrad.compiler.graph import Step, Value
+from plugrad.extend.blocks import Restoring
 from plugrad.optim.optimizer import register_optimizer_step_pre_hook
 from plugrad.tensor.tensor import make
 
@@ -50,14 +51,14 @@ class _State(dict):
     __hash__ = None
 
 
-class Steps:
+class Steps(Restoring):
     """In its block `optimizer.step()` is noted as a step of the program, and not carried out."""
 
     def __init__(self, captured, optimizers, recorder):
         self.captured, self.optimizers, self.recorder = captured, optimizers, recorder
         self.thread = threading.get_ident()
 
-    def __enter__(self):
+    def begin(self):
         self.before = [(o, o.__dict__.get("step")) for o in self.optimizers]
         self.states = [(o, o.__dict__["state"]) for o in self.optimizers if "state" in o.__dict__]
         for optimizer, _ in self.states:
@@ -69,7 +70,7 @@ class Steps:
                 optimizer.__dict__["_scheduled_step"] = stand_in
         self.handle = register_optimizer_step_pre_hook(self.refuse)
 
-    def __exit__(self, *exception):
+    def end(self):
         self.handle.remove()
         for optimizer, state in self.states:
             optimizer.__dict__["state"] = state

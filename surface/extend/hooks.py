@@ -7,6 +7,7 @@ from plugrad.dispatch.interception import Hook
 from plugrad.graph import modes
 from plugrad.graph.modes import Region, mode, region
 from plugrad.graph.nodes import OutputSlot
+from plugrad.interrupts import held_back
 
 
 class OpHook(Hook, Region):
@@ -66,13 +67,13 @@ class OpHook(Hook, Region):
 
     def install(self):
         """Make the hook act in every thread; return it."""
-        with registry.lock:  # else of two that threads install at once one is lost
+        with held_back(), registry.lock:  # else of two that threads install at once one is lost
             modes.install((*modes.installed_hooks, self))
         return self
 
     def remove(self) -> None:
         """Undo `install`."""
-        with registry.lock:
+        with held_back(), registry.lock:
             if self not in modes.installed_hooks:
                 raise RuntimeError(f"{type(self).__name__} is not installed")
             modes.install(tuple([hook for hook in modes.installed_hooks if hook is not self]))

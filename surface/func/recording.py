@@ -19,6 +19,7 @@ from plugrad import (
 )
 from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad import leaf_of, without_history
+from plugrad.extend.blocks import Restoring
 from plugrad.graph.modes import writes
 
 
@@ -26,7 +27,7 @@ def _storage(tensor):
     return tensor._type.backend.storage(tensor._data)
 
 
-class Recorded:
+class Recorded(Restoring):
     """Arguments of which some are to be differentiated by, ready for a recorded call.
 
     `inputs` are the tensors to differentiate by: connected to the graph of those that require grad, else leaves, marked
@@ -51,11 +52,11 @@ class Recorded:
         self.written: dict = {}  # tensors that had no history before they were written, and what they held, by identity
         self.thread = threading.get_ident()
 
-    def __enter__(self):
+    def begin(self):
         writes.append(self._note)
         return self
 
-    def __exit__(self, *exception):
+    def end(self):
         writes.remove(self._note)
         self.written.clear()
         self.active = False

@@ -8,7 +8,8 @@ import sys
 import threading
 
 from plugrad import nn
-from plugrad.extend import held_back, process_lock
+from plugrad.extend import process_lock
+from plugrad.extend.blocks import Restoring
 from plugrad.fx.node import map_aggregate
 from plugrad.fx.proxy import Proxy
 
@@ -62,21 +63,20 @@ def as_one_call(function):
 tracing = process_lock()
 
 
-class Patches:
+class Patches(Restoring):
     """Changes that last for a `with` block under the lock; other threads do not see those of Module."""
 
     def __init__(self):
         self._undo: list = []
         self._visited: set[int] = set()
 
-    def __enter__(self):
+    def begin(self):
         return self
 
-    def __exit__(self, *exception):
-        with held_back():
-            while self._undo:
-                function, *args = self._undo.pop()
-                function(*args)
+    def end(self):
+        while self._undo:
+            function, *args = self._undo.pop()
+            function(*args)
 
     def of_modules(self, name, function) -> None:
         """Have a method of all modules carried out by `function(original, module, *args)`, in this thread."""

@@ -8,11 +8,13 @@ or returns False where the layer's own initialisation is to stay.
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import warnings
 import weakref
 
 from plugrad import no_grad, registry
+from plugrad.extend.blocks import Restoring
 from plugrad.nn import Module, Sequential
 from plugrad.nn.global_hooks import (
     register_module_module_registration_hook,
@@ -73,7 +75,7 @@ def _first(module):
     return module
 
 
-class policy:
+class policy(Restoring):
     """Initialise models by a policy: those made in its block, or by `apply` one.
 
     Args:
@@ -102,8 +104,9 @@ class policy:
         self.function = None if name == "default" else _function(name)
         self._handles, self._order, self._older, self._used = [], [], weakref.WeakSet(), False
 
-    def __enter__(self):
+    def begin(self):
         self._used, stack = True, _stack()
+        self._around = sys.exc_info()[1]
         stack.append(self)
 
         def note(module, name, value):
@@ -112,24 +115,22 @@ class policy:
 
         # Copies of modules register nothing, so what was there before is what tells which are of this block.
         self._older = weakref.WeakSet(one for one in gc.get_objects() if issubclass(type(one), Module))
-        self._handles = [
-            register_module_parameter_registration_hook(note),
-            register_module_module_registration_hook(note),
-        ]
+        self._handles.append(register_module_parameter_registration_hook(note))
+        self._handles.append(register_module_module_registration_hook(note))
         return self
 
-    def __exit__(self, kind, error, trace):
+    def end(self):
         stack = _stack()
         stack.remove(self)
         for handle in self._handles:
             handle.remove()
         created = list({module: None for ref in self._order if (module := ref()) is not None})
         self._handles, self._order = [], []
-        if kind is None:
+        if sys.exc_info()[1] is self._around:  # the block has not raised
             held = {id(child) for module in created for child in module._modules.values() if child is not None}
             for module in created:
                 if id(module) not in held:
-                    self._initialise(module, self._older)
+                    self._initialise(module, self._older, 5)  # of the `with` block's frame
                 for outer in stack[-1:]:
                     outer._older.update(module.modules())
         self._older = weakref.WeakSet()
@@ -150,7 +151,7 @@ class policy:
         self._initialise(model, ())
         return model
 
-    def _initialise(self, root, left_alone):
+    def _initialise(self, root, left_alone, stacklevel=3):
         filled: set = set()
         for name, module in list(root.named_modules()):
             own = {id(value) for value in module._parameters.values() if value is not None}
@@ -161,7 +162,7 @@ class policy:
                 warnings.warn(
                     f"nn.init.policy({self.name!r}) leaves {name or type(module).__name__} alone: it has no sizes yet. "
                     "Call the model, or nn.lazy.materialize(model, inputs), and then the policy's apply(model)",
-                    stacklevel=3,
+                    stacklevel=stacklevel,
                 )
                 continue
             with no_grad():

@@ -7,6 +7,7 @@ import warnings
 
 import plugrad
 from plugrad import Tensor
+from plugrad.extend.blocks import Restoring
 from plugrad.jit.modules import RecursiveScriptModule, empty, stage
 from plugrad.jit.program import Program
 from plugrad.jit.signatures import Argument, Signature
@@ -120,21 +121,21 @@ def shell(module, memo, cls=RecursiveScriptModule):
     return staged
 
 
-class state_kept:
+class state_kept(Restoring):
     """While a program is run to see what it does, its tensors' values and the random numbers stay as they were."""
 
     def __init__(self, module):
         self.module = module
 
-    def __enter__(self):
+    def begin(self):
         self.random = plugrad.random.fork_rng(devices=[])
         self.random.__enter__()
         tensors = [*self.module.parameters(), *self.module.buffers()] if self.module is not None else []
         self.tensors = [(one, one.detach().clone()) for one in tensors]
 
-    def __exit__(self, *error):
+    def end(self):
         with plugrad.no_grad():
             for one, before in self.tensors:
                 if not one.equal(before):
                     one.copy_(before)
-        return self.random.__exit__(*error)
+        self.random.__exit__(None, None, None)

@@ -15,6 +15,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, nest
+from plugrad.extend.blocks import Restoring
 from plugrad.interrupts import process_lock
 from plugrad.nn import Module, Parameter
 from plugrad.nn.lazy.uninitialized import UninitializedTensorMixin, is_lazy
@@ -109,7 +110,7 @@ def _inputs(model, waiting, args, kwargs) -> dict:
     _check_hooks(model, waiting)
     calls: dict = {}
     memo: dict = {}
-    with _without_trace():
+    with _WithoutTrace():
         try:
             memo = _tensors_without_data(model)
             shadow = copy.deepcopy(model, memo)
@@ -168,20 +169,23 @@ def _without_data(value, memo):
     return Parameter(like, value.requires_grad) if isinstance(value, Parameter) else like
 
 
-@contextlib.contextmanager
-def _without_trace():
+class _WithoutTrace(Restoring):
     """Keep the state of random generators, and what is printed and warned of: the real call says it again."""
-    ours, pythons, numpys = plugrad.get_rng_state(), random.getstate(), numpy.random.get_state()
-    _trial.running = True
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
+
+    def begin(self):
+        self.ours, self.pythons, self.numpys = plugrad.get_rng_state(), random.getstate(), numpy.random.get_state()
+        self.quiet = contextlib.ExitStack()
+        self.quiet.enter_context(warnings.catch_warnings())
+        self.quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        warnings.simplefilter("ignore")
+        _trial.running = True
+
+    def end(self):
         _trial.running = False
-        plugrad.set_rng_state(ours)
-        random.setstate(pythons)
-        numpy.random.set_state(numpys)
+        self.quiet.close()
+        plugrad.set_rng_state(self.ours)
+        random.setstate(self.pythons)
+        numpy.random.set_state(self.numpys)
 
 
 def _recorder(module, calls):

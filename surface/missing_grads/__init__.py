@@ -16,6 +16,7 @@ from collections import namedtuple
 
 from plugrad import Tensor, autograd, is_grad_enabled, nest
 from plugrad.extend import OpHook, from_raw
+from plugrad.extend.blocks import Restoring
 from plugrad.graph.modes import mode
 from plugrad.interrupts import process_lock
 
@@ -165,7 +166,7 @@ class _Break:
         return f"{self.what} at {self.where}{self.why and ': ' + self.why}"
 
 
-class trace_breaks(OpHook):
+class trace_breaks(Restoring, OpHook):
     """Note where history ends in a forward pass: a context, for `explain_missing`.
 
     Noticed are ops without gradient (`argmax`, comparisons, conversions to integers), ops under `no_grad`, and the
@@ -189,14 +190,14 @@ class trace_breaks(OpHook):
         self._behind_nodes: dict = {}
         self._uses: dict = {}  # leaf -> name of the last recorded op that used it
 
-    def __enter__(self):
+    def begin(self):
         self._previous = getattr(_active, "trace", None)
         _active.trace = self
         _patch(+1)
-        return super().__enter__()
+        return super(Restoring, self).__enter__()
 
-    def __exit__(self, *exc):
-        super().__exit__(*exc)
+    def end(self):
+        super(Restoring, self).__exit__(None, None, None)
         _patch(-1)
         _active.trace = self._previous
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 
 from plugrad import Tensor, nest
 from plugrad.compiler import Value
+from plugrad.extend.blocks import Restoring
 from plugrad.formats.durable import replacing
 from plugrad.nn import Module
 from plugrad.onnx import files
@@ -109,7 +109,7 @@ def export(
     tensors = [leaf for leaf in nest.leaves((tuple(args), kwargs)) if isinstance(leaf, Tensor)]
     names = _names(input_names, _parameter_names(model, args, kwargs), len(tensors), "input_names")
     axes = _axes(dynamic_axes, dynamic_shapes, names, model, args, kwargs)
-    with _evaluated(model, training):
+    with _Evaluated(model, training):
         run, sizes = follow(model, tuple(args), kwargs, axes, lambda op: form_of(op) is not None)
     if run.others:
         raise TypeError(
@@ -216,18 +216,20 @@ def _flat(structure, args, kwargs) -> list:
     return [one for part in parts for one in _flat(part, args, kwargs)]
 
 
-@contextlib.contextmanager
-def _evaluated(model, training):
+class _Evaluated(Restoring):
     """Have a Module in eval mode, and all its parts as they were afterwards."""
-    if not isinstance(model, Module) or getattr(training, "name", training) in ("PRESERVE", "TRAINING"):
-        yield
-        return
-    before = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, was in before:
+
+    def __init__(self, model, training):
+        kept = not isinstance(model, Module) or getattr(training, "name", training) in ("PRESERVE", "TRAINING")
+        self.model = None if kept else model
+        self.before = [] if kept else [(module, module.training) for module in model.modules()]
+
+    def begin(self):
+        if self.model is not None:
+            self.model.eval()
+
+    def end(self):
+        for module, was in self.before:
             module.training = was
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import contextmanager
 
 from plugrad import Tensor
+from plugrad.extend.blocks import Restoring
 
 __all__ = ["swap_in_optimizer_params_and_state"]
 
 _NAME = "swap_in_optimizer_params_and_state"
 
 
-@contextmanager
-def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
+class swap_in_optimizer_params_and_state(Restoring):
     """Let an optimizer work on other parameters and state inside of a `with` block.
 
     Steps in the block change what was swapped in; what the optimizer had is back afterwards.
@@ -35,20 +34,25 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
     >>> p.item(), q.item()
     (0.5, -0.75)
     """
-    state, groups = _checked(optimizer, swapin_parameters, swapin_optim_state)
-    own, own_groups = optimizer.state, [dict(group) for group in optimizer.param_groups]
-    try:
+
+    def __init__(self, optimizer, swapin_parameters, swapin_optim_state):
+        self._optimizer = optimizer
+        self._swapped_in = _checked(optimizer, swapin_parameters, swapin_optim_state)
+
+    def begin(self):
+        optimizer, (state, groups) = self._optimizer, self._swapped_in
+        self._own, self._own_groups = optimizer.state, [dict(group) for group in optimizer.param_groups]
         optimizer.state = swapped = defaultdict(dict)
         for group, given, params in groups:
             group.update(given, params=params)
             for p, place in zip(params, given["params"]):
                 swapped[p] = dict(state.get(place, {}))
-        yield
-    finally:
-        for group, before in zip(optimizer.param_groups, own_groups):
+
+    def end(self):
+        for group, before in zip(self._optimizer.param_groups, self._own_groups):
             group.clear()
             group.update(before)
-        optimizer.state = own
+        self._optimizer.state = self._own
 
 
 def _refuse(why) -> None:

@@ -6,12 +6,12 @@ write each of them in a style that fits them all, and lay the written elements o
 
 from __future__ import annotations
 
-import contextlib
 from itertools import islice
 
 import numpy
 
 from plugrad import dtypes
+from plugrad.extend.blocks import Restoring
 
 _PROFILES = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
@@ -60,8 +60,7 @@ def get_printoptions() -> dict:
     return dict(_options)
 
 
-@contextlib.contextmanager
-def printoptions(**options):
+class printoptions(Restoring):
     """Set print options for the length of a `with` block; see `set_printoptions`.
 
     >>> import plugrad as torch
@@ -69,12 +68,16 @@ def printoptions(**options):
     ...     print(torch.tensor([0.25]))
     tensor([0.2])
     """
-    before = get_printoptions()
-    try:
-        set_printoptions(**options)
-        yield
-    finally:
-        _options.update(before)
+
+    def __init__(self, **options):
+        self._new = options
+
+    def begin(self):
+        self._before = get_printoptions()
+        set_printoptions(**self._new)
+
+    def end(self):
+        _options.update(self._before)
 
 
 def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "", contents: str | None = None) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 from collections import Counter, OrderedDict, defaultdict
 from types import FunctionType, ModuleType
 
 import plugrad
+from plugrad.extend.blocks import Restoring
 from plugrad.formats import CheckpointError
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
@@ -44,15 +44,18 @@ def clear_safe_globals() -> None:
     _trusted.clear()
 
 
-@contextlib.contextmanager
-def safe_globals(safe_globals):
+class safe_globals(Restoring):
     """Trust classes and functions in a `with` block; the argument is that of `add_safe_globals`."""
-    before = get_safe_globals()
-    add_safe_globals(safe_globals)
-    try:
-        yield
-    finally:
-        _trusted[:] = before
+
+    def __init__(self, safe_globals):
+        self._more = safe_globals
+
+    def begin(self):
+        self._before = get_safe_globals()
+        add_safe_globals(self._more)
+
+    def end(self):
+        _trusted[:] = self._before
 
 
 def _names(one) -> list:

@@ -50,11 +50,5 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
             f"{type(backends).__name__}"
         )
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
-    before = {way: getattr(cuda, f"{way}_sdp_enabled")() for way in _WAYS}
-    try:
-        for way, backend in _WAYS.items():
-            getattr(cuda, f"enable_{way}_sdp")(backend in chosen)
+    with cuda.sdp_kernel(**{f"enable_{way}": backend in chosen for way, backend in _WAYS.items()}):
         yield {}
-    finally:
-        for way, enabled in before.items():
-            getattr(cuda, f"enable_{way}_sdp")(enabled)

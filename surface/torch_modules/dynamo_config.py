@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from plugrad.extend.blocks import changed_items
 
 __all__ = ["patch"]
 
@@ -15,7 +15,7 @@ inline_inbuilt_nn_modules = optimize_ddp = skip_fsdp_guards = True
 suppress_errors = verbose = False
 
 
-class patch(contextlib.ContextDecorator):
+class patch(changed_items):
     """Set settings in a block, or in a function that it decorates.
 
     >>> import plugrad as torch
@@ -27,14 +27,8 @@ class patch(contextlib.ContextDecorator):
     """
 
     def __init__(self, arg1=None, arg2=None, **kwargs):
-        self._changes = {arg1: arg2} if isinstance(arg1, str) else {**(arg1 or {}), **kwargs}
-        unknown = [name for name in self._changes if name not in globals()]
+        changes = {arg1: arg2} if isinstance(arg1, str) else {**(arg1 or {}), **kwargs}
+        unknown = [name for name in changes if name not in globals()]
         if unknown:
             raise AttributeError(f"torch._dynamo.config.{unknown[0]} does not exist; set it before it is patched")
-
-    def __enter__(self):
-        self._before = {name: globals()[name] for name in self._changes}
-        globals().update(self._changes)
-
-    def __exit__(self, *exc):
-        globals().update(self._before)
+        super().__init__(globals(), changes)

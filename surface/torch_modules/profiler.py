@@ -16,7 +16,8 @@ import threading
 import time
 
 from plugrad import absent
-from plugrad.extend import OpCall, OpHook
+from plugrad.extend import OpCall, OpHook, held_back
+from plugrad.extend.blocks import Restoring
 from plugrad.torch_modules.profiler_events import EventList, FunctionEvent
 
 __all__ = [
@@ -119,7 +120,7 @@ class _Observer(OpHook):
         self.profile._close(node, grad_inputs)
 
 
-class profile(contextlib.ContextDecorator):
+class profile(Restoring, contextlib.ContextDecorator):
     """Measure the ops of a `with` block.
 
     Args:
@@ -187,33 +188,36 @@ class profile(contextlib.ContextDecorator):
             self._events.append(event)
 
     def _observe(self, wanted) -> None:
-        if wanted and not self._observing:
-            self._observer.install()
-            _running.append(self)
-        elif self._observing and not wanted:
-            self._observer.remove()
-            _running.remove(self)
-            self._stack().clear()
-        self._observing = wanted
+        with held_back():
+            if wanted and not self._observing:
+                self._observer.install()
+                _running.append(self)
+            elif self._observing and not wanted:
+                self._observer.remove()
+                _running.remove(self)
+                self._stack().clear()
+            self._observing = wanted
 
-    def start(self) -> None:
-        """Begin; `with` does it."""
+    def begin(self):
+        """Begin to observe, unless the plan is to wait."""
         if self.enabled:
             self._observe(self.current_action is not ProfilerAction.NONE)
+        return self
 
-    def stop(self) -> None:
-        """End; `with` does it."""
+    def end(self) -> None:
+        """Observe no more, and hand over what was kept."""
         kept = self._observing and self.current_action is not ProfilerAction.WARMUP
         self._observe(False)
         if kept and self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
-    def __enter__(self):
-        self.start()
-        return self
+    def start(self) -> None:
+        """Begin; `with` does it."""
+        self.__enter__()
 
-    def __exit__(self, *exception):
-        self.stop()
+    def stop(self) -> None:
+        """End; `with` does it."""
+        self.leave()
 
     def step(self) -> None:
         """Say that the next step of the program begins."""

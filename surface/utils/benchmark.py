@@ -12,6 +12,7 @@ from time import perf_counter as timer
 
 import plugrad
 from plugrad import absent
+from plugrad.extend.blocks import Restoring
 
 __all__ = [
     "Colorize", "Compare", "Language", "Measurement", "TaskSpec", "Timer", "ordered_unique", "select_unit",
@@ -59,17 +60,17 @@ def _digits(x) -> int:
     return math.ceil(math.log10(x)) if x else 0
 
 
-class set_torch_threads:
+class set_torch_threads(Restoring):
     """A context in which ops may use n threads."""
 
     def __init__(self, n: int):
         self._n = n
 
-    def __enter__(self):
+    def begin(self):
         self._before = plugrad.get_num_threads()
         plugrad.set_num_threads(self._n)
 
-    def __exit__(self, *exception):
+    def end(self):
         plugrad.set_num_threads(self._before)
 
 

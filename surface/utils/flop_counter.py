@@ -12,6 +12,7 @@ from collections import defaultdict
 
 from plugrad import ops
 from plugrad.extend import OpHook
+from plugrad.extend.blocks import Restoring
 from plugrad.library import is_packet, op_of, watching
 from plugrad.utils.flop_formulas import (
     addmm_flop,
@@ -159,7 +160,7 @@ class _Counter(OpHook):
             result.grad_fn.register_prehook(lambda grads: counter.count(backward, times * flops, parents))
 
 
-class FlopCounterMode:
+class FlopCounterMode(Restoring):
     """Counts the floating point operations of what runs in its `with` block, by module and by op.
 
     Args:
@@ -202,19 +203,19 @@ class FlopCounterMode:
         self.flop_counts: dict = defaultdict(lambda: defaultdict(int))
         self._hook, self._on = _Counter(self, formulas), False
 
-    def __enter__(self):
+    def begin(self):
         self.flop_counts.clear()
-        self.tracker.__enter__()
+        self.tracker.begin()
         self._hook.__enter__()
         watching.append(self._hook.of_library)
         self._on = True
         return self
 
-    def __exit__(self, *exception):
+    def end(self):
         self._on = False
         watching.remove(self._hook.of_library)
-        self._hook.__exit__(*exception)
-        self.tracker.__exit__(*exception)
+        self._hook.__exit__(None, None, None)
+        self.tracker.end()
         if self.display:
             print(self.get_table(self.depth))
 

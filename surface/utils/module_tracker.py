@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 
 from plugrad import nn
+from plugrad.extend.blocks import Restoring
 
 __all__ = ["ModuleTracker"]
 
 
-class ModuleTracker:
+class ModuleTracker(Restoring):
     """A context in which `parents` holds the names of the modules whose forward is running, and "Global".
 
     A module's name is the class of the outermost module and the attributes that lead to it: "Sequential.0".
@@ -27,23 +28,22 @@ class ModuleTracker:
     def __init__(self):
         self._names: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._running: list = []
+        self._handles: list = []
 
     @property
     def parents(self) -> set:
         """The names of the modules that are running."""
         return {"Global", *self._running}
 
-    def __enter__(self):
+    def begin(self):
         self._running.clear()
-        self._handles = [
-            nn.module.register_module_forward_pre_hook(self._begin),
-            nn.module.register_module_forward_hook(self._end, always_call=True),
-        ]
+        self._handles.append(nn.module.register_module_forward_pre_hook(self._begin))
+        self._handles.append(nn.module.register_module_forward_hook(self._end, always_call=True))
         return self
 
-    def __exit__(self, *exception):
-        for handle in self._handles:
-            handle.remove()
+    def end(self):
+        while self._handles:
+            self._handles.pop().remove()
 
     def _begin(self, module, args):
         name = self._names.get(module) or type(module).__name__

@@ -12,6 +12,7 @@ from plugrad.extend import register
 from plugrad.formats.durable import _flush_folder
 from plugrad.graph.modes import levels
 from plugrad.interrupts import uncollected
+from plugrad.nn import policies
 from plugrad.utils.checkpoint import checkpoint
 from support import thrice
 from support.interrupts import interrupted
@@ -465,3 +466,68 @@ def test_garbage_is_looked_for_again_however_a_block_ends(collecting):
         assert gc.isenabled() == collecting
     finally:
         (gc.enable if before else gc.disable)()
+
+
+# ------------------------------------------------------------------------------------------- what outlasts a block
+
+
+def empty(make):
+    def program(_):
+        with make():
+            pass
+
+    return program
+
+
+def compiled_step(_):
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    try:
+        torch.compile(step, backend="eager")(torch.ones(2, 2))
+    finally:
+        assert "step" not in vars(optimizer) and type(optimizer.state).__name__ == "defaultdict"
+
+
+def tracked():
+    """Return the hooks of all modules."""
+    everywhere = torch.nn.modules.module
+    return list(everywhere._global_forward_hooks), list(everywhere._global_forward_pre_hooks)
+
+
+cuda = torch.backends.cuda
+OUTLASTING = {
+    "sdpa_kernel": (empty(lambda: torch.nn.attention.sdpa_kernel([])), cuda.math_sdp_enabled),
+    "sdp_kernel": (empty(lambda: cuda.sdp_kernel(enable_math=False)), cuda.math_sdp_enabled),
+    "flags": (empty(lambda: torch.backends.cudnn.flags(benchmark=True)), lambda: torch.backends.cudnn.benchmark),
+    "safe_globals": (
+        empty(lambda: torch.serialization.safe_globals([contextlib.closing])), torch.serialization.get_safe_globals,
+    ),
+    "config": (empty(lambda: torch._dynamo.config.patch(verbose=True)), lambda: torch._dynamo.config.verbose),
+    "printoptions": (
+        empty(lambda: torch.printing.printoptions(precision=2)), lambda: str(torch.tensor(0.1234)),
+    ),
+    "threads": (empty(lambda: torch.utils.benchmark.set_torch_threads(1)), torch.get_num_threads),
+    "tracker": (empty(lambda: torch.utils.module_tracker.ModuleTracker()), tracked),
+    "flops": (empty(lambda: torch.utils.flop_counter.FlopCounterMode(display=False)), tracked),
+    "breaks": (empty(torch.autograd.trace_breaks), lambda: vars(torch.Tensor)["data"]),
+    "profile": (empty(torch.profiler.profile), lambda: torch.graph.modes.installed_hooks),
+    "policy": (empty(lambda: torch.nn.init.policy("modern")), lambda: list(policies._stack())),
+    "trace": (lambda _: torch.fx.symbolic_trace(model()), lambda: torch.nn.Module.__call__),
+    "compiled step": (compiled_step, lambda: None),
+    "gradients": (lambda _: torch.func.grad(torch.sum)(torch.ones(2)), lambda: list(torch.graph.modes.writes)),
+}  # fmt: skip
+
+
+@swallowed
+@pytest.mark.parametrize("name", OUTLASTING)
+def test_what_outlasts_a_block_is_what_it_was(name):
+    program, state = OUTLASTING[name]
+    before, were = state(), flags()
+    for where, _, _ in interrupted(program, most=10 if name == "policy" else 60):  # which looks at all objects
+        assert not modes_on() and flags() == were and state() == before, where
