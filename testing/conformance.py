@@ -13,6 +13,7 @@ import importlib
 import warnings
 
 from plugrad.process_state import ProcessState
+from plugrad.process_state.of_python import FILTERS
 from plugrad.testing.calls import Skip, described
 from plugrad.testing.targets import subject_of, subjects_of
 
@@ -53,8 +54,10 @@ class Case:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 warnings.filterwarnings("ignore", r".*\bdeprecated\b", FutureWarning)  # old names say that they are
+                filters = FILTERS.read()  # which the block puts back
                 self._check(self._value, self._device)
-            changed = before.repair()
+                unfiltered = FILTERS.same(filters, FILTERS.read())
+            changed = [*before.repair(), *([] if unfiltered else [FILTERS.label])]
             assert not changed or self.name == "example", f"it changes {changed[0]}, for the whole program"
         except Skip as reason:
             return str(reason)

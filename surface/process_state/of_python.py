@@ -67,6 +67,9 @@ def _write_filters(filters) -> None:
     warnings._filters_mutated()
 
 
+FILTERS = Setting("the filters of warnings", _read_filters, _write_filters)
+
+
 def _read_directory():
     try:
         return os.getcwd()
@@ -357,7 +360,7 @@ OF_PYTHON = [
     Table("NumPy's print options", numpy.get_printoptions, lambda options: numpy.set_printoptions(**options)),
     Setting("NumPy's error callback", numpy.geterrcall, numpy.seterrcall),
     Setting("NumPy's buffer size", numpy.getbufsize, numpy.setbufsize),
-    Setting("the filters of warnings", _read_filters, _write_filters),
+    FILTERS,
     Setting("the working directory", _read_directory, _write_directory),
     Table("signal handlers", _read_signals, _write_signals),
     Setting("which signals are held back", _read_mask, _write_mask),

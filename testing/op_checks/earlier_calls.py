@@ -14,6 +14,7 @@ import warnings
 
 import plugrad
 from plugrad import registry
+from plugrad.process_state import ProcessState
 from plugrad.testing.calls import Skip, agree, described, outcome
 from plugrad.testing.running.processes import Worker
 from plugrad.testing.samples import samples_of
@@ -39,9 +40,11 @@ def earlier_calls(op, device):
     finally:
         answer = _receive(worker)  # whatever happens here: else it would be the answer to the next question
     for number, ((sample, ours), theirs) in enumerate(zip(after, _first(worker, answer), strict=True)):
+        place, later = f"sample {number} {sample}", "after a call with other values of the same shapes"
+        here, there = ([what for what, _ in named] for named in (ours, theirs))
+        assert here == there, f"{place}: {later} it gives {here}, and in a process of its own {there}"
         for (what, one), (_, right) in zip(ours, theirs, strict=True):
-            told = "after a call with other values of the same shapes {what} is another than in a process of its own"
-            label = f"sample {number} {sample}: {told.format(what=what)}"
+            label = f"{place}: {later} {what} is another than in a process of its own"
             assert (one is None) == (right is None), label
             if one is not None:
                 agree(one, right, label, rtol=None, atol=None)
@@ -105,6 +108,7 @@ def _first_calls(plugin_id, file, name, device, dtype) -> tuple:
     except Exception as error:  # made by the program itself, such as a record or a backend in a test
         return "skip", f"another process does not find it: {described(error)}"
     plugrad.set_default_dtype(getattr(plugrad, dtype))
+    before = ProcessState(names=False)  # else one op would be blamed for what another has changed
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -113,3 +117,5 @@ def _first_calls(plugin_id, file, name, device, dtype) -> tuple:
         return "skip", str(error)
     except Exception as error:  # whatever is raised where it should work is a finding
         return "error", described(error)
+    finally:
+        before.repair()

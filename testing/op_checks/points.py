@@ -8,7 +8,7 @@ from functools import partial
 import numpy
 
 import plugrad
-from plugrad.testing.calls import Skip, call, each, graded, gradients, is_random, leaves
+from plugrad.testing.calls import Skip, agree, call, differentiable_outputs, each, graded, gradients, is_random, leaves
 from plugrad.testing.op_checks.elementwise import operands, other_options, with_tensors
 from plugrad.testing.op_checks.gradients import assert_right
 from plugrad.testing.op_checks.variations import REFUSED, against_meta
@@ -136,6 +136,8 @@ def zero_among(op, device):
 def equal_inputs(op, device):
     """Where two tensors of one shape are equal the gradient is not NaN, as long as the value is finite.
 
+    One tensor in both places gives the same value as two equal ones.
+
     Where all elements are equal the gradient of a reduction adds up to its slope as all of them grow.
     """
     done = _assert_shared(op, device) if op.reduces else 0
@@ -151,11 +153,20 @@ def equal_inputs(op, device):
             continue
         if not pair or not all(bool(y.detach().isfinite().all()) for y in pair[0]):
             continue
+        if not is_random(op, same):
+            _assert_same_of_one(op, sample, twins, pair[0], label)
         for g in gradients_of_sum(*pair):
             assert g is None or not bool(g.isnan().any()), f"{label}, with equal tensors: a gradient is NaN"
         done += 1
     if not done:
         raise Skip("no sample has two tensors of one shape")
+
+
+def _assert_same_of_one(op, sample, twins, expected, label) -> None:
+    first = leaves(sample)[0]
+    one = sample.map(lambda t: first if any(t is twin for twin in twins) else t)
+    for number, (y, right) in enumerate(zip(differentiable_outputs(op, one), expected, strict=True)):
+        agree(y, right, f"{label}, with one tensor in several places against equal ones, result {number}")
 
 
 def _assert_shared(op, device) -> int:

@@ -14,7 +14,7 @@ from plugrad.testing.op_checks.gradients import assert_right
 from plugrad.testing.op_checks.option_values import varied
 from plugrad.testing.op_checks.references import against_reference, reference
 from plugrad.testing.samples import Maker, Sample, inside
-from plugrad.testing.tensors import is_float, is_float_dtype, reals, tensors_in, to_numpy
+from plugrad.testing.tensors import gradients_of_sum, is_float, is_float_dtype, reals, tensors_in, to_numpy
 
 POINTS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0)  # where samples do not go, and formulas divide by nothing
 BYTES = ([3, 5, 5, 200, 1, 255, 0, 7], [5, 3, 5, 100, 255, 1, 9, 2], [2, 2, 1, 3, 9, 4, 1, 7])
@@ -43,23 +43,25 @@ def options(op, device):
 
 
 def lists(op, device):
-    """Of a list of a single tensor the gradient is right, too, or it is refused."""
+    """Of a list of a single tensor, and of twice as many, the gradient is right, too, or it is refused."""
     done = 0
     for label, sample in each(op, device):
         given = sample.args[0] if sample.args else None
         if not isinstance(given, (list, tuple)) or len(given) < 2 or sample.through is not None:
             continue
-        for tensor in (given[0], given[-1]):
-            single = Sample(([tensor], *sample.args[1:]), sample.kwargs)
+        longer = [*given, *Sample((given,)).copied().args[0]]
+        several = f"{len(longer)} tensors"
+        for what, tensors in ("a single tensor", given[:1]), ("a single tensor", given[-1:]), (several, longer):
+            changed = Sample(([*tensors], *sample.args[1:]), sample.kwargs)
             try:
-                differentiable = graded(op, single)
+                differentiable = graded(op, changed)
             except REFUSED:
                 continue
             if differentiable:
-                assert_right(op, single, f"{label} with a single tensor in argument {op.parameters[0]!r}")
+                assert_right(op, changed, f"{label} with {what} in argument {op.parameters[0]!r}")
                 done += 1
     if not done:
-        raise Skip("no list of its samples can have a single tensor")
+        raise Skip("no list of its samples can be shorter or longer")
 
 
 def against_reference_of(op, sample, label):
@@ -102,15 +104,25 @@ def special_points(op, device):
 
 
 def large(op, device):
-    """Of many elements the result is what it is for the first and the last of them alone."""
+    """Of many elements results and gradients are what they are for half of them, and for a few, alone."""
     given = large_sample(op, device)
-    whole = call(op, given)
     if is_random(op, given.map(lambda t: t[:8])):
         raise Skip("the result is random")
-    half = LARGE // 2 + 1
-    for part in (slice(None, half), slice(half, None)):
-        alone = call(op, given.map(lambda t, part=part: t[part]))
-        agree(whole[part], alone, f"inputs of {LARGE} elements against half of them", rtol=1e-9)
+    whole, half = _with_slopes(op, given), LARGE // 2 + 1
+    for part in (slice(None, half), slice(half, None), slice(None, 8), slice(LARGE - 8, None)):
+        alone = _with_slopes(op, given.map(lambda t, part=part: t[part]))
+        label = f"inputs of {LARGE} elements against {alone[0][1].numel()} of them"
+        for (what, all_of_it), (_, right) in zip(whole, alone, strict=True):
+            agree(all_of_it[part], right, f"{label}, {what}", rtol=1e-9)
+
+
+def _with_slopes(op, sample) -> list:
+    """Return pairs (what, tensor) of the result of a call, and of the gradients of the sum of its elements."""
+    sample = sample.map(lambda t: t.requires_grad_(op.differentiable))
+    result, inputs = call(op, sample), sample.tensors()
+    slopes = gradients_of_sum([result], inputs) if result.requires_grad else ()
+    named = [(f"the gradient of input {i}", g) for i, g in enumerate(slopes) if g is not None]
+    return [("the result", result.detach()), *named]
 
 
 # ---------------------------------------------------------------------------------------------------- dtypes

@@ -10,9 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+import plugrad
 from plugrad.cli import app
 from plugrad.registry import loader
 from plugrad.testing import cases, checks_of, conformance_tests
+from plugrad.testing.op_checks import earlier_calls
 from plugrad.testing.running import expressions, jobs, state
 from support import (
     distribution_builder,
@@ -80,6 +82,19 @@ def test_results_kept_from_earlier_calls(tmp_path, kept, told):
     assert told is None or f"with other values of the same shapes {told} is another than" in row["message"]
 
 
+def test_what_an_op_changes_is_put_back_in_the_other_process_too(install):
+    """Else the ops that are called there after it would be blamed."""
+
+    def kernel(xp, input):
+        plugrad.set_grad_enabled(False)
+        return input * xp.exp(-input)
+
+    record = seeded_ops.wave(kernel=kernel)
+    install("plugrad-off", {"ops": [record]})
+    earlier_calls._first_calls(record.provider.id, None, record.qualname, "cpu", "float32")
+    assert plugrad.is_grad_enabled()
+
+
 def test_what_couples_parameters_or_follows_a_measure_says_so_and_passes(install):
     schedules = [seeded_proofs.Patient, seeded_proofs.Doubting, seeded_proofs.Halving]
     optimizers = [seeded_proofs.Coupled, seeded_proofs.Stepping]
@@ -93,8 +108,8 @@ def test_what_couples_parameters_or_follows_a_measure_says_so_and_passes(install
 def test_a_kernel_that_ends_its_process_costs_only_its_checks(tmp_path):
     (tmp_path / "quits.py").write_text(
         "import os\nfrom plugrad.extend import unary\n"
-        "@unary(vjp=None)\ndef quitting(xp, input):\n    \"\"\"Ends it.\"\"\"\n    os._exit(0)\n"
-        "@unary(vjp=None)\ndef staying(xp, input):\n    \"\"\"The input.\"\"\"\n    return input + 0\n"
+        '@unary(vjp=None)\ndef quitting(xp, input):\n    """Ends it."""\n    os._exit(0)\n'
+        '@unary(vjp=None)\ndef staying(xp, input):\n    """The input."""\n    return input + 0\n'
     )
     arguments = ["-m", "plugrad.cli", "check", "quits.py", "-k", "samples or shapes", "--json"]
     done = distribution_builder.run(None, arguments=arguments, cwd=tmp_path)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+
 import plugrad
-from plugrad.extend import Module, Parameter, composite, keep_dims, loss, op, reduction, unary
+from plugrad.extend import Module, Parameter, binary, composite, keep_dims, loss, op, reduction, unary
 from support.seeded_bugs import optimizer
 from support.seeded_ops import bug, general, right, wave
 from support.seeded_proofs import stepping
@@ -102,8 +105,9 @@ def a_reduction_that_overflows_on_the_way():
         return xp.log(xp.sum(xp.exp(input), axis=dim, keepdims=keepdim))
 
     softly.vjp(
-        lambda F, g, input, y, dim, keepdim: widened(F, g, input, dim, keepdim)
-        * F.exp(input - widened(F, y, input, dim, keepdim))
+        lambda F, g, input, y, dim, keepdim: (
+            widened(F, g, input, dim, keepdim) * F.exp(input - widened(F, y, input, dim, keepdim))
+        )
     )
     return softly
 
@@ -211,6 +215,52 @@ def a_logarithm_of_the_mean():
 
     seeded_loss.samples(lambda make: iter([(make(3, 4), make(3, 4))]))
     return seeded_loss
+
+
+@bug("large inputs")
+def a_value_of_thousands_of_elements():
+    return wave(kernel=lambda xp, input: input * xp.exp(-input) * (1.001 if input.size > 5000 else 1))
+
+
+@bug("large inputs")
+def a_gradient_of_thousands_of_elements():
+    def formula(F, g, input, input_shape):
+        return right(F, g, input) * (1.001 if math.prod(input_shape) > 5000 else 1)
+
+    return wave(formula)
+
+
+@bug("equal inputs")
+def a_square_that_is_doubled():
+    @binary(complex=False)
+    def product(xp, input, other):
+        """The product of two tensors."""
+        return input * other * (2 if input is other else 1)
+
+    product.vjp("input", "other")(lambda F, g, input, other: (g * other, g * input))
+    return product
+
+
+@bug("lists")
+def a_gradient_of_two_of_a_list():
+    @op(sequence=True, complex=False)
+    def squares(xp, tensors):
+        """The sum of squares of some tensors."""
+        return sum(t * t for t in tensors)
+
+    squares.meta(lambda tensors: (tensors[0].shape, tensors[0].dtype))
+    squares.vjp(lambda F, g, tensors: [2 * g * t if number < 2 else 0 * t for number, t in enumerate(tensors)])
+    squares.samples(lambda make: iter([make.args([make(3), make(3)])]))
+    return squares
+
+
+@bug("samples")
+def a_filter_of_warnings():
+    def kernel(xp, input):
+        warnings.simplefilter("ignore")
+        return input * xp.exp(-input)
+
+    return wave(kernel=kernel)
 
 
 @bug("gradients unchanged", kind="optimizers")
