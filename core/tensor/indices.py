@@ -19,7 +19,7 @@ def tidy_index(index):
 
 
 def _is_no_number(item):
-    many = hasattr(type(item), "__getitem__") and not isinstance(item, numpy.generic)
+    many = hasattr(type(item), "__getitem__") and not isinstance(item, (int, numpy.generic))  # the class of an Enum has
     return many or isinstance(item, (slice, type(None), type(...)))
 
 
@@ -31,7 +31,7 @@ def _tidy_item(item):
         if start.__class__ in _ENDS and stop.__class__ in _ENDS and step.__class__ in _ENDS:
             return item
         return slice(*[end if end is None else operator.index(end) for end in (start, stop, step)])
-    if item is None or item is Ellipsis or isinstance(item, (int, list, tuple, range)):
+    if item is None or item is Ellipsis or isinstance(item, (bool, list, tuple, range)):
         return item
     if hasattr(type(item), "dtype") and not isinstance(item, numpy.bool_):
         name = str(item.dtype).rpartition(".")[2]

@@ -274,7 +274,7 @@ def narrow(xp, input, dim, start, length):
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    if type(start) is not int:
+    if not isinstance(start, int) or isinstance(start, bool):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     dim = axes(dim, input.ndim)
     size = input.shape[dim]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import warnings
 
 import pytest
@@ -16,6 +17,11 @@ from misuse_calls import of_ops
 
 import plugrad
 
+
+class Place(enum.IntEnum):
+    FIRST, SECOND = range(2)
+
+
 KINDS = {"T.tensor(x)": int, "np.int64(x)": int, "[np.int64(i) for i in x]": list, "[T.tensor(i) for i in x]": list}
 INDICES = {
     "integers of NumPy": lambda T: [np.int64(0), np.int64(1)],
@@ -25,6 +31,10 @@ INDICES = {
     "many lists, which are one index": lambda T: [[0, 1]] * 40,
     "few lists, which are a tuple": lambda T: [[0, 1], [1, 0]],
     "with a slice": lambda T: [np.int64(0), slice(None)],
+    "members of an Enum": lambda T: [Place.SECOND, 0],
+    "a member of an Enum": lambda T: Place.SECOND,
+    "a tuple with one": lambda T: (slice(None), Place.SECOND),
+    "one beside a tensor": lambda T: (Place.SECOND, T.tensor([0, 1])),
 }
 
 
@@ -71,3 +81,13 @@ def test_a_median_along_a_dimension_that_a_tensor_says():
     for T in (torch, plugrad):
         values, places = T.arange(6.0).reshape(2, 3).median(T.tensor(1))
         assert (values.tolist(), places.tolist()) == ([1.0, 4.0], [1, 1])
+
+
+def test_members_of_an_enum_are_integers():
+    def done(T):
+        x = T.arange(12.0).reshape(3, 4)
+        x[Place.SECOND] = 7
+        x[Place.FIRST, Place.SECOND] += 1
+        return [x.tolist(), x.narrow(0, Place.SECOND, 1).tolist(), x[Place.SECOND :].shape]
+
+    assert done(plugrad) == done(torch)
