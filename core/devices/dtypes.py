@@ -232,7 +232,7 @@ def set_default_dtype(d: dtype, /) -> None:
     global _default
     advice = "only floating-point types are supported as the default type; use torch.float32 or torch.float64"
     if not isinstance(d, dtype):
-        raise TypeError(f"invalid dtype object: {advice}, not {d!r}")
+        raise TypeError(f"invalid dtype object: {advice}, not {type(d).__name__}")
     if not d.is_floating_point or d in EIGHT_BITS:
         raise TypeError(f"{advice}, not {d!r}")
     _ = d.numpy  # a bfloat16 that cannot be had is refused here, not at the next op

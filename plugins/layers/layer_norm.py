@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import plugrad
 from plugrad.extend import Module, collect, hookimpl
 from plugrad.nn import functional as F
 
-from ._common import parameter, per_dimension
+from ._common import parameter
+
+
+def _sizes(normalized_shape) -> tuple:
+    if isinstance(normalized_shape, Integral):
+        return (normalized_shape,)
+    if not hasattr(normalized_shape, "__iter__"):
+        raise TypeError(f"normalized_shape must be an int or a sequence of ints, not {type(normalized_shape).__name__}")
+    return tuple(normalized_shape)
 
 
 class _Affine(Module):
@@ -44,7 +54,7 @@ class LayerNorm(_Affine):
 
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
         super().__init__()
-        self.normalized_shape = per_dimension(normalized_shape, 1)
+        self.normalized_shape = _sizes(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self._set_up(self.normalized_shape, elementwise_affine, bool(elementwise_affine and bias), device, dtype)
 
@@ -75,7 +85,7 @@ class RMSNorm(_Affine):
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
-        self.normalized_shape = per_dimension(normalized_shape, 1)
+        self.normalized_shape = _sizes(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self._set_up(self.normalized_shape, elementwise_affine, None, device, dtype)
 

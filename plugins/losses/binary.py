@@ -174,6 +174,8 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if input.dtype is not target.dtype and not target.dtype.is_floating_point:
         raise _other_dtype(input, target)
+    if not (input.is_floating_point() or input.is_complex()):
+        raise NotImplementedError(f'"log_sigmoid_cpu" not implemented for {input.dtype}; convert it with .float()')
     for argument, factor in (("weight", weight), ("pos_weight", pos_weight)):
         refuse_derived("binary_cross_entropy_with_logits", argument, factor)
         if factor is not None and factor.is_complex() and not input.is_complex():

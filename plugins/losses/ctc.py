@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, loss, op
@@ -132,10 +133,14 @@ def ctc_grad_samples(make):
 
 def _lengths(values, name, count) -> tuple:
     if isinstance(values, plugrad.Tensor):
-        if values.is_floating_point() or values.is_complex():
+        if values.is_floating_point() or values.is_complex() or values.dtype is plugrad.bool:
             raise RuntimeError(f"{name} must be integral, but its dtype is {values.dtype}: convert it with .long()")
         values = values.tolist()
-    values = tuple(int(value) for value in (values if isinstance(values, (list, tuple)) else [values]))
+    values = values if isinstance(values, (list, tuple)) else [values]
+    for value in values:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"ctc_loss(): {name} must be a tensor or tuple of ints, not of {type(value).__name__}")
+    values = tuple(map(index, values))
     if len(values) != count:
         raise RuntimeError(f"{name} must be of size batch_size: expected {count} lengths, got {len(values)}")
     return values

@@ -59,7 +59,7 @@ def hinge_embedding_loss(F, input, target, margin=1.0, size_average=None, reduce
         reduction = legacy_reduction(size_average, reduce)
     check_reduction(reduction)
     refuse_far(F, margin, input)
-    apart = F.where(target != 1, F.clamp_min(margin - input, 0), 0)
+    apart = F.where(target != 1, F.clamp_min(margin - input, 0).to(input.dtype), 0)
     together = F.where(target != -1, input, 0)
     return reduce_values(F, apart + together, reduction)
 

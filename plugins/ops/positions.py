@@ -11,7 +11,7 @@ from ._checks import ints
 from ._memory_formats import laid_out
 
 
-@composite(at=("unravel_index",))
+@composite(at=("unravel_index",), kinds={"shape": "int|ints"})
 def unravel_index(F, indices, shape):
     """The coordinates, by dimension, of flat indices into a tensor of `shape`.
 

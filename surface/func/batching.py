@@ -61,7 +61,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     @functools.wraps(func)
     def transformed(*args, **kwargs):
-        name = getattr(func, "__name__", str(func))
+        name = getattr(func, "__name__", type(func).__name__)
         called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
         dims = _input_dims(in_dims, args, called, name)
         values = [*nest.leaves(args)]

@@ -92,7 +92,7 @@ def _check(values, what) -> None:
 
 
 def _grads(outputs, inputs, weights, create_graph, strict, what="outputs", independent="input", constant="graph"):
-    """Return the gradients of outputs by inputs, zeros where there are none.
+    """Return the gradients of outputs by inputs, zeros where there are none; the weight None is 1 for a real number.
 
     For the errors of strict mode: `what` the outputs are, what to say where one is `independent` of an input, and
     where a gradient is `constant`.
@@ -217,7 +217,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         for number, output in enumerate(outputs):
             why = f"Output {number} of the user-provided function is independent of input {{}}"
             rows = [
-                _grads((item,), inputs, (plugrad.ones_like(item),), create_graph, strict, independent=why)
+                _grads((item,), inputs, (None,), create_graph, strict, independent=why)
                 for item in output.reshape(-1)
             ]
             columns = [
@@ -249,8 +249,7 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     def gradient(*values):
         values = [value if value.requires_grad else leaf_of(value) for value in values]
         outputs, _ = _scalar(func(*values), "hessian")
-        weights = (outputs[0].detach().clone().fill_(1),)
-        grads = _grads(outputs, values, weights, True, strict, independent="jacobian", constant="jacobian")
+        grads = _grads(outputs, values, (None,), True, strict, independent="jacobian", constant="jacobian")
         return grads[0] if single else grads
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -271,7 +270,6 @@ def _hessian_product(func, inputs, v, create_graph, strict, name):
         inputs, single = _inputs(inputs, create_graph, name)
         vectors = _vectors(v, inputs, name, _OF_INPUT)
         outputs, one = _scalar(func(*inputs), name)
-        weights = (outputs[0].detach().clone().fill_(1),)
-        first = _grads(outputs, inputs, weights, True, strict, constant="jacobian")
+        first = _grads(outputs, inputs, (None,), True, strict, constant="jacobian")
         products = _grads(first, inputs, vectors, create_graph, strict, "jacobian")
     return _result(outputs, one, create_graph), _result(products, single, create_graph)

@@ -301,7 +301,7 @@ def as_subclass(self, cls):
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible: "
-            f"as_subclass() got {cls!r}"
+            f"as_subclass() got {cls.__name__ if isinstance(cls, type) else type(cls).__name__}"
         )
     if hasattr(type(self), "__torch_dispatch__") and isinstance(self, cls):  # which the call of an op would ask
         alias = make(lay_out(self)._data, self._type.plain, self._live_edge())

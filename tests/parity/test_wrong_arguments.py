@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 
@@ -149,6 +150,12 @@ T.func.vmap(lambda a: a, chunk_size=1.0)(x) | T.nn.TripletMarginLoss(margin=0) |
 T.nn.TripletMarginWithDistanceLoss(margin=False) | T.optim.Adam([T.nn.Parameter(x)], betas=(0, 0.9))
 T.nn.utils.get_total_norm([np.array(1)]) | T.func.vjp(lambda a: (a,), x)[1]((1,))
 T.optim.lr_scheduler.CyclicLR(T.optim.SGD([T.nn.Parameter(x)], 0.1), 0.1, 1.0, scale_fn=False)
+T.nn.LayerNorm(1.0, elementwise_affine=False) | T.nn.RMSNorm(None, elementwise_affine=False) | T.unravel_index(i[0], 6.0)
+F.hinge_embedding_loss(i, 2 * i - 1) | F.binary_cross_entropy_with_logits(i, x) | x.as_subclass(deep)
+F.ctc_loss(x[:, None], i[:1], T.tensor([True]), (1,)) | F.ctc_loss(x[:, None], i[:1], [2.5], (1,))
+F.ctc_loss(x[:, None], i[:1], ['2'], (1,)) | F.ctc_loss(x[:, None], i[:1], (2,), (True,)) | T.set_default_dtype(deep)
+T.autograd.functional.jacobian(lambda a: a * 1j, x) | T.autograd.functional.hessian(lambda a: (a * a).sum(), x + 0j)
+T.autograd.functional.hvp(lambda a: (a * a).sum(), x + 0j, x + 0j) | T.func.vmap(deep)(x)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
@@ -163,6 +170,7 @@ def test_items_are_not_deleted():
 def outcome(text, library):
     x = library.ones(2, 3)
     names = {"x": x, "i": x.long(), "n": numpy.ones((1, 1, 2, 2)), "T": library, "F": library.nn.functional}
+    names["deep"] = functools.reduce(lambda inner, _: [inner], range(5000), [])
     names["np"], names["s"] = numpy, (library.ones(2, requires_grad=True) * 2).sum()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -228,6 +236,7 @@ T.gradient(x.cumsum(1), spacing=np.float64(2))[1] | T.gradient(i.cumsum(1), spac
 x[:1, :1].view(1, True) | x[:, ::T.tensor(2)] | x[::np.int64(2)] | T.nn.GroupNorm(1, 3, affine=None)(x)
 T.nn.GroupNorm(1, 3, bias=None)(x.cumsum(1))
 T.gradient(x.cumsum(1) ** 2, spacing=2.5, dim=1, edge_order=2)[0] | T.randint_like(x, 1, dtype=float)
+T.unravel_index(i[0], 6)[0] | F.hinge_embedding_loss(i, 1 - 2 * i, margin=2.5, reduction='none')
 """
 
 
