@@ -135,6 +135,8 @@ class Graph:
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
 
+    forward = __call__
+
     def trace(self, *args, **kwargs) -> list:
         """Run the program on inputs; return the calls of ops that it made, in order.
 
@@ -160,7 +162,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
         dynamic: False: each size has a program of its own. Otherwise the second one makes it one for all sizes.
         mode: PyTorch's, accepted.
 
-    A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch. Raises RuntimeError for an unknown
+    A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch; a class comes back itself, with
+    another `forward`. Raises RuntimeError for an unknown
     compiler or mode, naming the known ones, and for options that the compiler does not have.
 
     >>> import plugrad as torch
@@ -189,12 +192,21 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
     if options:
         compiler = _with_options(compiler, options)
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))
-    if isinstance(model, Module):
-        return OptimizedModule(model, compiler, name, fullgraph, dynamic)
+    if isinstance(model, type):
+        return _in_class(model, lambda method: compile(method, backend=compiler, fullgraph=fullgraph, dynamic=dynamic))
     compiled = _Compiled(model, compiler, name, fullgraph, dynamic)
+    if isinstance(model, Module):
+        return OptimizedModule(model, compiled)
     function = functools.wraps(model)(lambda *args, **kwargs: compiled.call(args, kwargs))
     function._compiled = compiled
     return function
+
+
+def _in_class(cls, changed):
+    """Let the objects of a class run a changed `forward`, or `__call__` where they are no Modules; return the class."""
+    name = "forward" if issubclass(cls, Module) else "__call__"
+    setattr(cls, name, changed(getattr(cls, name)))
+    return cls
 
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -309,22 +321,49 @@ def _described(leaf):
 
 
 class OptimizedModule(Module):
-    """A Module that runs as a compiler made it; `_orig_mod` is the Module as it was."""
+    """A Module that runs as a compiler made it; `_orig_mod` is the Module as it was, which has the attributes."""
 
-    def __init__(self, module, compiler, name, fullgraph=False, dynamic=None):
+    def __init__(self, module, compiled):
         super().__init__()
+        self.__dict__["_compiled"] = compiled
         self._orig_mod = module
-        self.training = module.training
-        self.__dict__["_compiled"] = _Compiled(module, compiler, name, fullgraph, dynamic)
 
     def forward(self, *args, **kwargs):
         return self._compiled.call(args, kwargs)
+
+    @property
+    def training(self):
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode):
+        self._orig_mod.training = mode
 
     def __getattr__(self, name):
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("_orig_mod"), name)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value) if self._has(name) else setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name):
+        super().__delattr__(name) if self._has(name) else delattr(self._orig_mod, name)
+
+    def _has(self, name) -> bool:
+        """Whether an attribute is its own, not the Module's."""
+        own = (self.__dict__, self._parameters, self._buffers, self._modules)
+        return name == "_orig_mod" or hasattr(type(self), name) or any(name in table for table in own)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __len__(self):
+        return len(self._orig_mod)
+
+    def __bool__(self):
+        return bool(self._orig_mod)
 
 
 declare("compiling")  # a compiler is at work in this thread
@@ -370,17 +409,27 @@ def explain(compiled) -> str:
     return described(arrays)
 
 
+class _Disabled:
+    """A program in which compiled functions run op by op."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def call(self, args, kwargs):
+        with region(uncompiled=True):
+            return self.function(*args, **kwargs)
+
+
 def disable(fn=None, recursive=True):
-    """Return a function in which compiled functions run op by op; a decorator."""
+    """Return a function or Module in which compiled functions run op by op; a decorator, of classes, too."""
     if fn is None:
         return disable
+    if isinstance(fn, type):
+        return _in_class(fn, disable)
+    if isinstance(fn, Module):
+        return OptimizedModule(fn, _Disabled(fn))
 
-    @functools.wraps(fn)
-    def plain(*args, **kwargs):
-        with region(uncompiled=True):
-            return fn(*args, **kwargs)
-
-    return plain
+    return functools.wraps(fn)(lambda *args, **kwargs: _Disabled(fn).call(args, kwargs))
 
 
 def reset() -> None:

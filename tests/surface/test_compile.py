@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import pickle
 import warnings
 
 import pytest
@@ -161,3 +162,58 @@ def test_training_agrees(name, way, optimizer):
             agree(a, b, f"state after {number}")
         assert torch.equal(torch.rand(2), torch.rand(2)) is False
     assert 1 <= len(programs(run if way == "step" else module)) <= 4
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.inner = 1.0, nn.Identity()
+        self.register_buffer("shift", torch.zeros(2))
+
+    def forward(self, x):
+        return self.inner(x) * self.scale + self.shift
+
+
+def test_attributes_of_a_compiled_module_are_the_modules():
+    model = Scaled()
+    call, x = torch.compile(model), torch.ones(2)
+    assert torch.equal(call(x), x)
+    call.scale, call.shift, call.inner = 3.0, torch.ones(2), nn.Threshold(0.5, 2.0)
+    assert model.scale == 3.0 and torch.equal(call(x), x * 4) and [*call.state_dict()] == ["_orig_mod.shift"]
+    call.scale += 1
+    call.note = "set"
+    assert torch.equal(call(x), x * 5) and model.note == "set" and "note" in dir(call)
+    del call.note
+    assert not hasattr(model, "note") and call
+    with pytest.raises(AttributeError, match="Scaled"):
+        del call.nothing
+    model.training = False
+    assert not call.training
+    call.train()
+    assert model.training and model.inner.training
+    assert len(torch.compile(nn.Sequential(model, model))) == 2
+    again = pickle.loads(pickle.dumps(call))
+    again.scale = 1.0
+    assert again._orig_mod.scale == 1.0 and torch.equal(again(x), x * 2) and torch.equal(call(x), x * 5)
+
+
+def test_classes_are_compiled_and_disabled():
+    @torch.compile
+    class Doubled(Scaled):
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    @torch.compile
+    class Added:
+        def __call__(self, x):
+            return x + x
+
+    one, other = Doubled(), Doubled()
+    other.scale = 2.0
+    assert (
+        isinstance(one, Doubled) and one(torch.ones(2)).tolist() == [2, 2] and other(torch.ones(2)).tolist() == [4, 4]
+    )
+    assert Added()(torch.ones(1)).item() == 2
+    kept = torch.compiler.disable(nn.Linear(2, 1))
+    assert len([*nn.Sequential(kept).parameters()]) == 2 and kept(torch.ones(2)).requires_grad
+    assert isinstance(torch.compiler.disable(Scaled)(), Scaled)
