@@ -16,7 +16,7 @@ from contextlib import nullcontext
 import numpy
 
 from plugrad import device, registry
-from plugrad.compiler.graph import Buffer, Step, Value, changed, dims_in, plain, plainly, varies
+from plugrad.compiler.graph import Buffer, Step, Value, changed, dims_in, hides_dims, plain, plainly, varies
 from plugrad.compiler.sizes import CaptureError
 from plugrad.extend import Backend, watching_random
 
@@ -319,6 +319,8 @@ class Recorder:
 
     def note(self, step) -> None:
         """Add a step."""
+        if step.kind == "kernel" and self.sizes is not None and hides_dims((step.args, step.kwargs)):
+            raise CaptureError("an argument of a kernel is an object that has a size", step.name, final=True)
         step.op = self.op
         self.steps.append(step)
 

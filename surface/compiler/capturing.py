@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import random
 import sys
 import threading
 
@@ -24,13 +23,14 @@ from plugrad import (
 )
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Place, Recorder
+from plugrad.compiler.drawing import Draws
 from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.lending import lend, take_back
 from plugrad.compiler.logs import Log, forms_of
 from plugrad.compiler.sizes import CaptureError, Scope
 from plugrad.compiler.stepping import Steps
-from plugrad.compiler.world import PLAIN, World
+from plugrad.compiler.world import PLAIN, Given, World
 from plugrad.dispatch.formulas import array_ops, forget_ops
 from plugrad.dispatch.op import Op
 from plugrad.extend import OpHook, rng
@@ -268,7 +268,9 @@ class Captured:
     def __init__(self, function, args, kwargs, grad_mode, sizes=None):
         self.recorder, self.loaded, self.sizes = Recorder(sizes), dict.__len__(registry.ops), sizes
         self.function, self.grad_mode = function, grad_mode
-        self.world = World([function, *[a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]])
+        self.containers = Given((args, kwargs))
+        others = [a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]
+        self.world = World([function, *others, *self.containers.with_attributes])
         self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
         known = {id(t) for t in self.arguments}
         held = [t for t in _distinct(self.world.tensors) if id(t) not in known and is_plain(t)]
@@ -288,7 +290,7 @@ class Captured:
 
     def _run(self, place, args, kwargs):
         recorder, states = self.recorder, [(g, g.get_state()) for g in self._generators()]
-        before = random.getstate(), numpy.random.get_state()
+        draws = Draws(self.world.drawing)
         modes = is_grad_enabled(), get_default_dtype(), rng(numpy)
         _here.recorder = recorder
         _at_work.append(recorder)
@@ -315,12 +317,10 @@ class Captured:
                 source.put_back()
             for generator, state in states:
                 generator.set_state(state)
-            differs = not self.world.holds() or self.world.changed_options()
-            drawn = before[0] != random.getstate() or _differ(before[1], numpy.random.get_state())
-            if drawn:
-                random.setstate(before[0])
-                numpy.random.set_state(before[1])
+            differs = not self.world.holds() or not self.containers.holds() or self.world.changed_options()
+            drawn = draws.undone()
             self.world.restore()
+            self.containers.restore()
         if type(self.sizes) is Scope:
             self._compare()
         if differs:
@@ -341,6 +341,7 @@ class Captured:
     def _differentiate(self, outputs):
         """Note results, and the walk backward from those that require a gradient."""
         recorder, by_id = self.recorder, {id(s.tensor): s for s in self.sources}
+        self._look_at_containers(outputs)
         self.structure = nest.change(lambda leaf: 0, outputs)
         self.results = []  # per leaf: a source, (value, requires grad, edge's index), or a plain value
         roots = []
@@ -391,6 +392,17 @@ class Captured:
         self.root_grads = [g._data.value for g in ones]
         self.gradients = [None if g is None else g._data.value for g in grads]
         self.ends.append(len(recorder.steps))
+
+    def _look_at_containers(self, outputs):
+        """Refuse results that a call could not make again: `structure` is a nest of the same types, no more."""
+        results = Given((outputs,))
+        for one in results.seen.values():
+            if isinstance(one, (list, dict)) and (id(one) in self.world.seen or id(one) in self.containers.seen):
+                raise self.recorder.refusal(f"a result is a {type(one).__name__} that the program was given or holds")
+        for one in results.with_attributes:
+            again = nest.change(lambda leaf: leaf, one)
+            if _forms(again) != _forms(one):
+                raise self.recorder.refusal(f"a result is a {type(one).__name__} with attributes")
 
     def _note_effects(self):
         """Note which sources were written, and what became of gradients."""
@@ -485,6 +497,6 @@ def is_plain(tensor) -> bool:
     return ttype.device.type == "cpu" and ttype.plain is ttype and type(tensor._data) is numpy.ndarray
 
 
-def _differ(one, other) -> bool:
-    """Whether two states of NumPy's generator differ."""
-    return one[2:] != other[2:] or not numpy.array_equal(one[1], other[1])
+def _forms(container) -> tuple:
+    """Return the names of a container's attributes, and which leaves are in them."""
+    return [*vars(container)], [*map(id, nest.leaves(vars(container)))]

@@ -28,6 +28,7 @@ import numpy
 from plugrad.compiler.sizes import Dim, Real
 
 ALIGNMENT = 64
+ASSIGNABLE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class of Python's, whose objects may get another one
 TAKE_OUT = frozenset("matmul dot concatenate stack cumsum cumprod sum prod amax amin max min clip".split())
 
 
@@ -279,6 +280,31 @@ def dims_in(arguments) -> list:
     dims: list = []
     changed(lambda one: dims.append(one) if type(one) in (Dim, Real) else None, arguments)
     return dims
+
+
+def hides_dims(arguments) -> bool:
+    """Whether an object among arguments has attributes in which sizes vary: those it would keep for all sizes."""
+    objects: list = []
+    changed(lambda one: objects.append(one) if type(one).__flags__ & ASSIGNABLE else None, arguments)
+    return any(
+        bool(dims_in(getattr(one, name, None)))
+        for one in objects
+        if not isinstance(one, (Value, Dim, Real))
+        for name in (*getattr(one, "__dict__", ()), *slots_of(type(one)))
+    )
+
+
+def slots_of(cls) -> list:
+    """Return the names of the slots of a class and of those that it derives from."""
+    names = []
+    for one in cls.__mro__:
+        own = vars(one).get("__slots__", ())
+        for name in [own] if isinstance(own, str) else own:
+            if name[:2] != "__":
+                names.append(name)
+            elif name[-2:] != "__":  # private to its class
+                names.append(f"_{one.__name__.lstrip('_')}{name}")
+    return names
 
 
 def plainly(item):

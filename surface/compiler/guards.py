@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import numpy
 
-from plugrad import Tensor, get_default_device, get_default_dtype, kernels
+from plugrad import Tensor, device, get_default_device, get_default_dtype, kernels
 from plugrad.compiler.graph import at, varies
+from plugrad.compiler.world import parts_of
 from plugrad.graph import modes
 from plugrad.graph.modes import levels, mode
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.tensor import make
+
+VALUES = (int, str, bytes, type(None), range, device)  # alike where they are equal
 
 
 def modes_act() -> bool:
@@ -32,17 +35,15 @@ def shape_of(args, kwargs):
     def key_of(item):
         if isinstance(item, Tensor):
             return "tensor", known.setdefault(id(item), len(known))
-        if isinstance(item, (float, complex)):
+        if isinstance(item, (float, complex, numpy.generic)):
             return type(item), repr(item)
+        if getattr(item, "__dict__", None):  # attributes of a list or dict, too, are the program's to read
+            return type(item), id(item)
         if isinstance(item, (list, tuple)):
             return type(item), *map(key_of, item)
         if isinstance(item, dict):
             return type(item), *[(key, key_of(value)) for key, value in item.items()]
-        try:
-            hash(item)
-        except TypeError:
-            return type(item), id(item)
-        return type(item), item
+        return type(item), item if isinstance(item, VALUES) else id(item)  # the program holds it
 
     return key_of(args), key_of(kwargs)
 
@@ -151,8 +152,9 @@ class Guard:
         names = [place for place, _ in self.plain if type(place) is str]
         held = [(s.tensor, array, s.leads, had) for s, array, had in zip(self.held, bound, grads[len(self.given) :])]
         self.same = kernels.module().guard(
-            *_example(), tuple(arguments), tuple(names), tuple(held), tuple(self.world.watched()), *self._allowed()
-        )
+            _tensor(), _function(), tuple(arguments), tuple(names), tuple(held), tuple(self.world.watched()),
+            *self._allowed(),
+        )  # fmt: skip
 
     def _allowed(self) -> tuple:
         """Return the least size that is served, and for each from there on whether it is; nothing where none varies."""
@@ -180,9 +182,17 @@ def _line(n) -> tuple:
     return int(n.values[0]) - slope * n.scope.low, slope
 
 
-def _example() -> tuple:
+def _tensor() -> tuple:
     """Return a tensor and what is in its slots, each another object, by which C finds the slots."""
     contents = tuple([object() for _ in range(5)])
     tensor = make(*contents[:3])
     tensor._view, tensor._grad = contents[3:]
     return tensor, contents
+
+
+def _function() -> tuple:
+    """Return a function and its parts that `World` watches."""
+
+    def example(one=0, *, other=0): ...
+
+    return example, parts_of(example)

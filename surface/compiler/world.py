@@ -7,17 +7,22 @@ defaults, bound objects, Modules, containers and other objects. A thing that it 
 from __future__ import annotations
 
 import array
+import contextvars
 import functools
 import gc
 import sys
+import threading
 import types
+import weakref
 from collections import deque
 from itertools import chain
-from operator import is_
+from operator import attrgetter, is_
 
 import numpy
 
 from plugrad import Generator, Tensor
+from plugrad.compiler.drawing import DRAWING
+from plugrad.compiler.graph import ASSIGNABLE, slots_of
 from plugrad.compiler.sizes import CaptureError
 from plugrad.extend import Op
 from plugrad.nn import Module
@@ -28,6 +33,25 @@ VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 CHANGING = (list, set, deque, bytearray, array.array, *VIEWS)
 LIMIT = 20_000  # objects that are followed
 _OURS = ("plugrad", "numpy", "scipy")
+OF_A_THREAD = (threading.local, contextvars.ContextVar)
+BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType)
+_DESCRIPTORS = (  # in C: they are what they are
+    types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType, *BUILTIN,
+)  # fmt: skip
+_UNWATCHED = {  # what a function asks for by name, and what that is
+    "param_groups": "options of an optimizer",
+    "data_ptr": "where the memory of a tensor is",
+    "storage_offset": "where the memory of a tensor is",
+    "_version": "how often a tensor was written",
+    "_base": "whether a tensor is a view",
+    "_is_view": "whether a tensor is a view",
+    "is_leaf": "the history of a tensor",
+    "grad_fn": "the history of a tensor",
+    "initial_seed": "the seed",
+    "get_num_threads": "the number of threads",
+    "are_deterministic_algorithms_enabled": "a mode",
+}
 _NO_GRADIENT = frozenset(  # names that are about gradients, and look at none
     "plugrad no_grad enable_grad set_grad_enabled is_grad_enabled requires_grad requires_grad_ autograd".split()
 )
@@ -47,6 +71,9 @@ class World:
         self.slots: list = []  # (object, name of a slot, content or _MISSING)
         self.classes: list = []  # (class, what it has that counts, all of its names)
         self.arrays: list = []  # (array of NumPy, its bytes)
+        self.functions: list = []  # (function, (code, defaults, defaults of what is given by name))
+        self.kinds: list = []  # (object, its class)
+        self.drawing: list = []  # generators of Python's and NumPy's
         self.asks_for_gradients = False  # whether a function may look at those that tensors have
         self.seen: dict = {}
         stack = list(roots)
@@ -84,6 +111,13 @@ class World:
         if isinstance(item, Generator):
             self.generators.append(item)
             return ()
+        if isinstance(item, DRAWING):
+            self.drawing.append(item)
+            return ()
+        if isinstance(item, OF_A_THREAD):
+            raise CaptureError(f"the program can reach a {type(item).__name__}, which may differ from thread to thread")
+        if isinstance(item, weakref.ReferenceType):
+            return (item(),)
         if type(item) in (list, tuple, set, frozenset, dict):
             return self._contents(item)
         if isinstance(item, numpy.ndarray):
@@ -99,20 +133,24 @@ class World:
             return (item.func, item.args, item.keywords)
         if isinstance(item, type):
             return () if _foreign(item.__module__) else self._class(item)
-        if isinstance(item, (types.ModuleType, types.BuiltinFunctionType)):
+        if isinstance(item, BUILTIN):  # a method of an object perhaps
+            return () if isinstance(item.__self__, types.ModuleType) else (item.__self__,)
+        if isinstance(item, types.ModuleType):
             return ()
-        if hasattr(item, "__next__"):
+        if hasattr(type(item), "__next__"):
             raise CaptureError(f"the program can reach an iterator ({type(item).__name__}), which moves with each call")
         if isinstance(item, Module):
             tables = [name for name, value in item.__dict__.items() if isinstance(value, dict) and value]
-            hooks = [name for name in tables if name.endswith("_hooks")]
+            hooks = [name for name in tables if name.endswith("_hooks") and "state_dict" not in name]
             if hooks:
                 raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
         state = getattr(item, "__dict__", None)
         led_to = self._table(state) if isinstance(state, dict) else []
         led_to += self._contents(item)
+        if type(item).__flags__ & ASSIGNABLE:
+            self.kinds.append((item, type(item)))
         if not _foreign(type(item).__module__):
-            for name in _slots(type(item)):
+            for name in slots_of(type(item)):
                 self.slots.append((item, name, getattr(item, name, _MISSING)))
                 led_to += [one for one in (self.slots[-1][2],) if one is not _MISSING]
         return [*led_to, type(item)]
@@ -132,12 +170,13 @@ class World:
     def _function(self, function):
         names, code = set(), [function.__code__]
         for one in code:
-            names.update(one.co_names)
+            names.update(one.co_names, [const for const in one.co_consts if isinstance(const, str)])  # for getattr
+            for name in one.co_names:
+                if name in _UNWATCHED:
+                    raise CaptureError(f"{function.__name__} asks for {_UNWATCHED[name]}, which may change ({name})")
             code += [const for const in one.co_consts if isinstance(const, types.CodeType)]
             told = {*one.co_names} - _NO_GRADIENT
             self.asks_for_gradients |= "grad" in one.co_consts or any("grad" in name for name in told)
-        if "param_groups" in names:
-            raise CaptureError(f"{function.__name__} asks for options of an optimizer, which may change")
         table = function.__globals__
         led_to = self._table(table, [name for name in sorted(names) if name in table])
         led_to += [sys.modules[name] for name in names if name not in table and name in sys.modules]  # imported inside
@@ -152,10 +191,11 @@ class World:
             except ValueError:  # empty still
                 raise CaptureError(f"{function.__name__} uses a variable that has no value yet") from None
             led_to.append(cell.cell_contents)
-        return [*led_to, function.__defaults__, function.__kwdefaults__, function.__dict__.get("__wrapped__")]
+        self.functions.append((function, parts_of(function)))
+        return [*led_to, function.__defaults__, function.__kwdefaults__, *self._table(function.__dict__)]
 
     def _class(self, cls):
-        led_to = list(cls.__bases__)
+        led_to = [*cls.__bases__, type(cls)]
         counts = {}
         for name, own in vars(cls).items():
             value = getattr(own, "__func__", own)
@@ -163,8 +203,10 @@ class World:
                 led_to += [one for one in (value.fget, value.fset) if one is not None]
             elif isinstance(value, (types.FunctionType, Tensor, list, dict, set, numpy.ndarray)):
                 led_to.append(value)
-            elif not isinstance(value, PLAIN) or name[:2] == "__":
+            elif name[:2] == "__" or isinstance(value, _DESCRIPTORS):
                 continue
+            else:
+                led_to.append(value)
             counts[name] = own
         self.classes.append((cls, counts, frozenset(vars(cls))))
         return led_to
@@ -185,6 +227,8 @@ class World:
             *[getattr(item, name, _MISSING) for item, name, _ in self.slots],
             *[vars(cls).get(name, _MISSING) for cls, counts, _ in self.classes for name in counts],
             *[len(vars(cls)) for cls, _, _ in self.classes],
+            *chain.from_iterable([parts_of(function) for function, _ in self.functions]),
+            *[type(item) for item, _ in self.kinds],
             *chain.from_iterable([items for items, _ in self.lists]),
         ]
 
@@ -214,6 +258,8 @@ class World:
             tests.append((6, table, None, len(names)))
             tests += [(1, table, name, value) for name, value in counts.items()]
         tests += [(3, items, None, before) for items, before in self.lists]
+        tests += [(7, function, None, parts) for function, parts in self.functions]
+        tests += [(8, item, None, cls) for item, cls in self.kinds]
         return [*tests, *[(4, one, None, content) for one, content in self.arrays]]
 
     def changed_options(self) -> bool:
@@ -255,25 +301,35 @@ class World:
                     delattr(cls, name)
                 elif vars(cls).get(name, _MISSING) is not counts[name]:
                     setattr(cls, name, counts[name])
+        for function, parts in self.functions:
+            for name, before in zip(_PARTS, parts):
+                if getattr(function, name) is not before:
+                    setattr(function, name, before)
+        for item, cls in self.kinds:
+            if type(item) is not cls:
+                item.__class__ = cls
         for one, content in self.arrays:
             if one.tobytes() != content:
                 one[...] = numpy.frombuffer(content, one.dtype).reshape(one.shape)
 
 
+class Given(World):
+    """The lists, tuples and dicts of a nest: a program that writes to its arguments is not captured."""
+
+    def _follow(self, item):
+        return self._contents(item) if isinstance(item, (list, tuple, dict)) else ()
+
+    @property
+    def with_attributes(self) -> list:
+        """Those that have attributes, being of classes of the program's."""
+        return [
+            one for one in self.seen.values() if isinstance(one, (list, tuple, dict)) and getattr(one, "__dict__", 0)
+        ]
+
+
 _MISSING = object()
-
-
-def _slots(cls) -> list:
-    """Return the names of the slots of a class and of those that it derives from."""
-    names = []
-    for one in cls.__mro__:
-        own = vars(one).get("__slots__", ())
-        for name in [own] if isinstance(own, str) else own:
-            if name[:2] != "__":
-                names.append(name)
-            elif name[-2:] != "__":  # private to its class
-                names.append(f"_{one.__name__.lstrip('_')}{name}")
-    return names
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+parts_of = attrgetter(*_PARTS)
 
 
 def _content(cell):

@@ -436,3 +436,62 @@ def test_threads_and_calls_within_calls():
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     [t.start() for t in threads], [t.join() for t in threads]
     assert not failures
+
+
+CONTAINERS = {
+    "a list of an argument's": (lambda x, items: items.append(x) or x * len(items), "changes Python objects"),
+    "a dict of an argument's": (lambda x, items: items.__setitem__(0, x * 2) or x * 2, "changes Python objects"),
+    "an argument": (lambda x, items: items, "a result is a list"),
+    "what is held": (lambda x, items: ([*items], HELD, x * 2), "a result is a list"),
+}
+HELD = [1.0]
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_containers_are_written_and_returned_as_they_are(name):
+    function, message = CONTAINERS[name]
+    call, results = compiled(function), []
+    with pytest.warns(UserWarning, match=message):
+        for one in (function, call, call):
+            given = [torch.ones(2)]
+            result = one(torch.ones(2), given)
+            mine = [part is given or part is HELD for part in (result if isinstance(result, tuple) else (result,))]
+            results.append((mine, len(given), given[0].tolist()))
+    assert results[0] == results[1] == results[2]
+
+
+def test_attributes_of_a_result_that_is_a_dict():
+    class Outputs(dict):
+        pass
+
+    def function(x):
+        result = Outputs(x=x * 2)
+        result.hidden = x * 3
+        return result
+
+    with pytest.warns(UserWarning, match="attributes"):
+        assert torch.equal(compiled(function)(torch.ones(2)).hidden, torch.full((2,), 3.0))
+
+
+@pytest.mark.parametrize("make", [random.Random, numpy.random.default_rng, numpy.random.RandomState])
+def test_a_programs_own_generators_are_drawn_from_once(make):
+    one, other = make(0), make(0)
+    call = compiled(lambda x: x * float(one.random() if hasattr(one, "random") else one.random_sample()))
+    with pytest.warns(UserWarning, match="draws numbers"):
+        drawn = [call(torch.ones((), dtype=torch.float64)).item() for _ in range(3)]
+    assert drawn == [other.random() if hasattr(other, "random") else other.random_sample() for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda x: x * x._version, lambda x: x * (1 if x.is_leaf else 2), lambda x: x * (2 if x.grad_fn is None else 1),
+        lambda x: x * (1 if x._base is None else 2), lambda x: x * x.storage_offset(),
+    ],
+)  # fmt: skip
+def test_programs_that_ask_what_no_guard_watches_are_not_captured(look):
+    x = torch.ones(4)
+    leaf, call = torch.ones(2, requires_grad=True), compiled(look)
+    with pytest.warns(UserWarning, match="may change"):
+        for one in (leaf, leaf * 1, x[2:], x[1:3], x[:2].add_(1)):
+            assert torch.equal(call(one), look(one))

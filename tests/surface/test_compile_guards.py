@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import gc
 import math
+import types
 import weakref
 from collections import OrderedDict, deque
 
@@ -31,8 +32,48 @@ class Options(dict):
     """A dict with attributes."""
 
 
-class Thing:
+class Part(types.SimpleNamespace):
+    """What has attributes, and may be of another class."""
+
+    def share(self):
+        return 1.0
+
+
+class Other(Part):
+    def share(self):
+        return 2.0
+
+
+class Kind(type):
+    base = 1.0
+
+
+class Kept:
+    """A descriptor."""
+
+    def __init__(self):
+        self.kept = 1.0
+
+    def __get__(self, owner, cls):
+        return self.kept
+
+
+def scaled(x, by=1.0, *, more=(1.0,)):
+    return x * by * scaled.factor * more[0] + getattr(settings, "shift")  # noqa: B009  a name that stands in a text
+
+
+def halved(x):
+    return x / 2
+
+
+scaled.factor = 1.0
+settings = types.ModuleType("settings_of_a_program")
+settings.shift = 1.0
+
+
+class Thing(metaclass=Kind):
     factor = 2.0
+    part, pair, kept = Part(scale=1.0), (Part(scale=1.0),), Kept()
 
     def __init__(self):
         self.names, self.table = {"relu": True}, OrderedDict(a=2.0, b=3.0)
@@ -41,8 +82,12 @@ class Thing:
         self.options.scale, self.view = 2.0, self.parts.values()
         self.slotted, self.raw = Slotted(), numpy.array([1.0, 2.0], "float32")
         self.model, self.weight = nn.Linear(2, 2), torch.ones(2)
+        self.own, self.found, self.seen = Part(scale=1.0), {"a": 1.0}, weakref.ref(Thing.part)
+        self.get = self.found.get
 
     def __call__(self, x):
+        x = scaled(halved(x)) * type(self).base * self.own.share() * self.get("a") * self.seen().scale
+        x = x * self.part.scale * self.pair[0].scale * self.kept
         x = x * self.factor * number * self.slotted.scale + torch.tensor(self.raw)
         x = x.relu() if "relu" in self.names else x.tanh()
         for scale in [
@@ -72,7 +117,41 @@ def _set_bias(thing):
     thing.model.bias.data = torch.ones(2)
 
 
+def _raise(item, name):
+    setattr(item, name, getattr(item, name) + 1)
+
+
+def _another_default(thing):
+    scaled.__kwdefaults__["more"] = (scaled.__kwdefaults__["more"][0] + 1,)
+
+
+def _another_code(thing):
+    one, other = [function.__code__ for function in (_more, _less)]
+    halved.__code__ = other if halved.__code__ is one else one
+
+
+def _more(x):
+    return x * 3
+
+
+def _less(x):
+    return x * 0.3
+
+
 CHANGES = {
+    "an attribute of an object that a class has": lambda thing: _raise(Thing.part, "scale"),
+    "an attribute of an object in a tuple that a class has": lambda thing: _raise(Thing.pair[0], "scale"),
+    "an attribute of a descriptor": lambda thing: _raise(vars(Thing)["kept"], "kept"),
+    "an attribute of a class's class": lambda thing: _raise(Kind, "base"),
+    "the class of an object": lambda thing: setattr(thing.own, "__class__", Other),
+    "an attribute of a function": lambda thing: _raise(scaled, "factor"),
+    "a default of a function": lambda thing: setattr(scaled, "__defaults__", (scaled.__defaults__[0] + 1,)),
+    "a default of a parameter by name": lambda thing: scaled.__kwdefaults__.update(
+        more=(scaled.__kwdefaults__["more"][0] + 1,)
+    ),
+    "what a function does": _another_code,
+    "a name of a module that stands in a text": lambda thing: _raise(settings, "shift"),
+    "what a method of a dict is of": lambda thing: thing.found.update(a=3.0),
     "a name of a dict, and no value": _rename,
     "the order of a dict": lambda thing: thing.table.move_to_end("a"),
     "an item of a list": lambda thing: thing.items.__setitem__(0, 4.0),
@@ -104,7 +183,9 @@ def test_what_a_program_reaches_may_change(change):
     for _ in range(3):
         torch.testing.assert_close(call(x), thing(x))
     assert len(programs(call)) == 1
+    before = thing(x)
     change(thing)
+    assert not torch.equal(thing(x), before)
     for _ in range(3):
         torch.testing.assert_close(call(x), thing(x))
     assert len(programs(call)) <= 2
@@ -125,6 +206,35 @@ def test_arguments_that_are_no_tensors():
         for _ in range(2):
             torch.testing.assert_close(call(x, *args, **kwargs), function(x, *args, **kwargs), equal_nan=True)
     assert torch.equal(call(scale=2.0, x=x), x / 2) and torch.equal(call(x=x, scale=4.0), x / 4)
+
+
+class Named:
+    """What is equal to others of its name."""
+
+    def __init__(self, name, scale):
+        self.name, self.scale = name, scale
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+class Items(list):
+    """A list with attributes."""
+
+
+def test_arguments_that_are_objects_with_attributes():
+    x, items = torch.ones(2), Items([2.0])
+    call = compiled(lambda x, one: x * one.scale)
+    assert [call(x, Named("a", scale))[0] for scale in (2.0, 3.0, 2.0)] == [2, 3, 2]
+    call, items.scale = compiled(lambda x, one: x * one[0] * one.scale), 1.0
+    assert call(x, items)[0] == 2
+    items.scale = 4.0
+    assert call(x, items)[0] == 8
+    call = compiled(lambda x, scale: x * float(scale))
+    assert [math.copysign(1, call(x, numpy.float32(zero))[0]) for zero in (0.0, -0.0)] == [1, -1]
 
 
 def test_arguments_that_are_tensors():

@@ -347,3 +347,10 @@ def test_tapes_take_as_many_sizes_as_they_have():
             module.resize_tape(run, *wrong)
     with pytest.raises(TypeError):
         module.resize_tape(square, ints(), ints(), numpy.zeros(0))
+
+
+@pytest.mark.parametrize("layer", [nn.AdaptiveAvgPool1d(2), nn.AdaptiveMaxPool1d(1), nn.MaxPool1d(2), nn.AvgPool1d(2)])
+def test_kernels_that_take_objects_with_sizes(layer):
+    call = compiled(layer)
+    for size in (4, 6, 8, 5, 7, 9, 4, 3):
+        agrees(call, layer, torch.randn(2, 3, size))
