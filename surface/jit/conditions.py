@@ -135,6 +135,9 @@ class Conditions:
             there = {node_of.id: Value(left.tree, left.type.args[0])}
             absent = {node_of.id: Value(left.tree, NONE)}
             test.true, test.false = (absent, there) if is_none else (there, absent)
+        elif isinstance(node_of, ast.Name) and left.type.among:
+            absent, there = _parted(node_of.id, left, [NONE])
+            test.true, test.false = (absent, there) if is_none else (there, absent)
         return test
 
     # ---- isinstance, hasattr, is_scripting
@@ -182,6 +185,8 @@ class Conditions:
                 there = {name: Value(subject.tree, inner)}
                 absent = {name: Value(subject.tree, NONE)}
                 test.true, test.false = (absent, there) if wanted == [NONE] else (there, absent)
+            elif kind.among:
+                test.true, test.false = _parted(name, subject, wanted)
             elif len(wanted) == 1:
                 test.true = {name: Value(subject.tree, wanted[0])}
         return test
@@ -202,6 +207,13 @@ class Conditions:
                 kind = self.source.annotation(one)
                 kinds += [kind.args[0], NONE] if kind.name == "Optional" else [kind]
         return kinds
+
+
+def _parted(name, union, wanted) -> tuple:
+    """Return what a name is where a Union is one of the wanted types, and where it is another one."""
+    inside = [one for one in union.type.among if any(_is(one, kind) for kind in wanted)]
+    parts = inside, [one for one in union.type.among if one not in inside]
+    return tuple([{name: Value(union.tree, types.union_of(part))} if part else {} for part in parts])
 
 
 def _is(kind, wanted) -> bool:

@@ -140,9 +140,7 @@ def of_annotation(kind) -> Type:
         return of_annotation(args[0])
     if origin in (typing.Union, python_types.UnionType):
         others = [of_annotation(one) for one in args if one not in (None, type(None))]
-        if len(others) == 1 and len(args) == 2:
-            return optional(others[0])
-        return dataclasses.replace(ANY, among=(*others, *[NONE] * (len(others) < len(args))))
+        return union_of([*others, *[NONE] * (len(others) < len(args))])
     if origin is list and len(args) == 1:
         return list_of(of_annotation(args[0]))
     if origin is dict and len(args) == 2:
@@ -165,6 +163,13 @@ def of_annotation(kind) -> Type:
     if record is not None:
         return record.type
     raise TypeError(f"Unknown type annotation: '{getattr(kind, '__name__', kind)}'")
+
+
+def union_of(kinds) -> Type:
+    """Return the type of what is of one of the types; None is the last one of them."""
+    if len(kinds) == 1:
+        return kinds[0]
+    return optional(kinds[0]) if len(kinds) == 2 and kinds[1] == NONE else dataclasses.replace(ANY, among=tuple(kinds))
 
 
 def of_class(cls):

@@ -159,6 +159,19 @@ def one_of_two(x: Union[int, str], y: Union[float, List[int], None] = None):
     return len(x) + n
 
 
+def what_is_left(x: Union[int, None, List[int]], y: Union[int, List[float], str] = 1):
+    z = 1.0
+    if isinstance(y, (int, str)):
+        z = 2.0
+    else:
+        z = sum(y)
+    if isinstance(x, int):
+        return z + x
+    if x is not None:
+        return z + sum(x)
+    return z
+
+
 def takes_containers(x: List[int], y: Dict[str, int], z: Tuple[int, str]):
     return len(x) + len(y) + z[0]
 
@@ -187,6 +200,9 @@ CASES = [
     (one_of_two, ([1],)),
     (one_of_two, (1, "a")),
     (one_of_two, (None,)),
+    (what_is_left, (3,)),
+    (what_is_left, ([1, 2], [1.5])),
+    (what_is_left, (None, "a")),
     (lambda_in_a_call, (x22,)),
     (scopes, (2,)),
     (scopes, (5,)),
