@@ -99,7 +99,7 @@ class _Convolution(_ConvNd):
         )
 
     @property
-    def _sides(self) -> list:
+    def _reversed_padding_repeated_twice(self) -> list:
         """The padding as nn.functional.pad takes it: both sides of the last dimension first."""
         if self.padding == "valid":
             return [0] * (2 * self.n)
@@ -112,11 +112,14 @@ class _Convolution(_ConvNd):
         return sides
 
     def forward(self, input):
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input, weight, bias):
+        """Convolve with other weights; layers of others that compute theirs call it or have another one."""
         padding = self.padding
         if self.padding_mode != "zeros":
-            input, padding = F.pad(input, self._sides, self.padding_mode), 0
-        function = getattr(F, self.function)
-        return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), 0
+        return getattr(F, self.function)(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_Convolution):

@@ -62,7 +62,12 @@ class _Block(Module):
         result = module(query, memory, memory, padding, False, mask, is_causal=is_causal)[0]
         return getattr(self, f"dropout{number}")(result)
 
-    def _feed_forward(self, x):
+    # Layers of others override these, so their names and arguments are PyTorch's.
+
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+        return self._attend(1, x, None, attn_mask, key_padding_mask, is_causal)
+
+    def _ff_block(self, x):
         x = self.linear2(self.dropout(self.activation(self.linear1(x))))
         return getattr(self, f"dropout{len(self.attentions) + 1}")(x)
 
@@ -97,8 +102,8 @@ class TransformerEncoderLayer(_Block):
     attentions = ("self_attn",)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        x = self._residual(1, src, lambda x: self._attend(1, x, None, src_mask, src_key_padding_mask, is_causal))
-        return self._residual(2, x, self._feed_forward)
+        x = self._residual(1, src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
+        return self._residual(2, x, self._ff_block)
 
 
 class TransformerDecoderLayer(_Block):
@@ -118,11 +123,14 @@ class TransformerDecoderLayer(_Block):
         self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
         tgt_is_causal=False, memory_is_causal=False,
     ):  # fmt: skip
-        x = self._residual(1, tgt, lambda x: self._attend(1, x, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        x = self._residual(1, tgt, lambda x: self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
         x = self._residual(
-            2, x, lambda x: self._attend(2, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+            2, x, lambda x: self._mha_block(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         )
-        return self._residual(3, x, self._feed_forward)
+        return self._residual(3, x, self._ff_block)
+
+    def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
+        return self._attend(2, x, mem, attn_mask, key_padding_mask, is_causal)
 
 
 def _get_clones(module, count):

@@ -197,3 +197,39 @@ def test_next_functions_of_a_function_are_of_its_tensors(lib):
     x, y = lib.ones(2, requires_grad=True), lib.ones(2)
     functions = Scaled.apply(3.0, x, "name", y).grad_fn.next_functions
     assert [node and node.name() for node, _ in functions] == ["torch::autograd::AccumulateGrad", None]
+
+
+def test_layers_whose_inner_methods_others_call_or_override():
+    def convolved(lib, mode="circular"):
+        class Standardized(lib.nn.Conv2d):
+            def _conv_forward(self, input, weight, bias):
+                return super()._conv_forward(input, weight - weight.mean(), bias)
+
+        layer = Standardized(1, 1, (3, 2), padding=(1, 2), padding_mode=mode)
+        with lib.no_grad():
+            layer.weight.copy_(lib.arange(6.0).view(1, 1, 3, 2))
+            layer.bias.zero_()
+        x = lib.arange(12.0).view(1, 1, 3, 4)
+        twice = layer._conv_forward(x, layer.weight * 2, None)
+        return layer(x), twice, list(layer._reversed_padding_repeated_twice)
+
+    def attended(lib):
+        class Encoder(lib.nn.TransformerEncoderLayer):
+            def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+                return x * 2
+
+            def _ff_block(self, x):
+                return x + 1
+
+        class Decoder(lib.nn.TransformerDecoderLayer):
+            def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
+                return super()._mha_block(x * 0, mem * 0, attn_mask, key_padding_mask, is_causal) * 0 + mem[:1]
+
+            _sa_block, _ff_block = Encoder._sa_block, Encoder._ff_block
+
+        x = lib.arange(8.0).view(2, 1, 4).sin()
+        return Encoder(4, 2, 8)(x), Decoder(4, 2, 8)(x, x + 1)
+
+    beside(convolved)
+    beside(lambda lib: convolved(lib, "zeros"))
+    beside(lambda lib: [lib.round(one, decimals=4) for one in attended(lib)])
