@@ -28,7 +28,7 @@ from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.lending import lend, take_back
 from plugrad.compiler.logs import Log, forms_of
-from plugrad.compiler.sizes import CaptureError, Scope
+from plugrad.compiler.sizes import CaptureError, ChangeError, Scope
 from plugrad.compiler.stepping import Steps
 from plugrad.compiler.world import PLAIN, Given, World
 from plugrad.dispatch.formulas import array_ops, forget_ops
@@ -324,7 +324,7 @@ class Captured:
         if type(self.sizes) is Scope:
             self._compare()
         if differs:
-            raise CaptureError("the program changes Python objects, which a captured program would not do again")
+            raise ChangeError("the program changes Python objects, which a captured program would not do again")
         if drawn:
             raise CaptureError("the program draws numbers from Python's or NumPy's generator")
 

@@ -20,7 +20,7 @@ from plugrad.compiler.graph import at, plainly, varies
 from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.marks import altered
 from plugrad.compiler.runs import written_back, written_run
-from plugrad.compiler.sizes import CaptureError
+from plugrad.compiler.sizes import CaptureError, ChangeError
 from plugrad.compiler.varying import captured_for_all, varying_size
 from plugrad.graph.modes import elsewhere, levels, mode, paused, special, watched
 
@@ -129,10 +129,21 @@ class Programs:
                 raise
             # An error of the program's own comes again; if none does, it was the capture's.
             result = _apart(self.function, args, kwargs)
-            self.refused = error
-            self._warn(error)
+            if not isinstance(error, ChangeError) or not self._keeps_its_caches(args, kwargs):
+                self.refused = error
+                self._warn(error)
             return result
         return program.served(tensors, args, kwargs, size)
+
+    def _keeps_its_caches(self, args, kwargs) -> bool:
+        """Whether a program can be captured that changed objects when it ran first: then it filled caches."""
+        tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        tensors = list({id(t): t for t in tensors}.values())
+        try:
+            self._captured_alone(args, kwargs, signature_of(tensors, args, kwargs, is_grad_enabled()))
+        except Exception:
+            return False
+        return True
 
     def _captured_alone(self, args, kwargs, signature):
         with capturing:

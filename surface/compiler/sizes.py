@@ -28,6 +28,10 @@ class CaptureError(RuntimeError):
         self.reason, self.op, self.final = reason, op, final
 
 
+class ChangeError(CaptureError):
+    """A program can't be captured since it changes Python objects."""
+
+
 LOWEST = 2  # of the sizes that are one: 0 and 1 broadcast, and mean something else
 HIGHEST = 1 << 14
 

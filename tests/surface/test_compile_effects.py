@@ -495,3 +495,18 @@ def test_programs_that_ask_what_no_guard_watches_are_not_captured(look):
     with pytest.warns(UserWarning, match="may change"):
         for one in (leaf, leaf * 1, x[2:], x[1:3], x[:2].add_(1)):
             assert torch.equal(call(one), look(one))
+
+
+def test_caches_that_the_first_call_fills():
+    known = {}
+
+    def function(x):
+        if x.shape not in known:
+            known[x.shape] = torch.arange(x.shape[0]) * 2.0
+        return x + known[x.shape]
+
+    call = compiled(function)
+    for size in (3, 3, 4, 3, 4):
+        x = torch.randn(size)
+        assert torch.equal(call(x), function(x))
+    assert programs(call) and len(known) == 2
