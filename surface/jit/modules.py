@@ -276,7 +276,10 @@ def script_class(cls):
         return property(lambda self: ScriptMethod(self, name))
 
     marked = [name for name in dir(cls) if modifier(getattr(cls, name, None)) == "export"]
-    own = {"__doc__": cls.__doc__, "__module__": cls.__module__, **{name: staged(name) for name in marked}}
+    own = {"__doc__": cls.__doc__, "__module__": cls.__module__}
+    if cls.forward is not nn.Module.forward:  # it stays Python's, unless it is marked
+        own["forward"] = cls.forward
+    own.update({name: staged(name) for name in marked})
     return type(cls.__name__, (RecursiveScriptModule, cls), own)
 
 
@@ -335,6 +338,9 @@ def _compile(unit):
         if callable(function) and modifier(function) in ("export", "ignore"):
             unit.method(name)
     unit.finish()
+    if issubclass(cls, ScriptModule):  # methods that stay Python's may read what is of no type of the language
+        own = unit.script.__dict__
+        own.update({name: value for name, value in unit.module.__dict__.items() if name not in own})
 
 
 _RUN_BY_CALLS = re.compile("_(forward|backward)(_pre)?_hooks")

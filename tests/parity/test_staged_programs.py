@@ -317,3 +317,11 @@ def test_private_names_that_are_no_ops_stay_out_of_programs():
     for name in ("torch._C", "torch.__getattr__", "torch.nn.functional._standard_gamma", "Tensor._data", "torch._no"):
         with pytest.raises(LookupError):
             plugrad.jit.names.function(name)
+
+
+def test_a_forward_that_stays_pythons_reads_what_is_of_no_type(twice):
+    for module in twice("modules"):
+        made = module.DerivedInPart()
+        for call in (made, made.forward):
+            result, count = call(module.x23, 1, 2)
+            assert count == 2 and result.tolist() == (module.x23 * 2).tolist()

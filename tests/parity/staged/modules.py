@@ -516,6 +516,19 @@ class Derived(torch.jit.ScriptModule):
         return {type(self.inner).__name__: "not compiled"}
 
 
+class DerivedInPart(torch.jit.ScriptModule):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.other = nn.Parameter(torch.ones(3)), [{"by": 2.0, "name": "of no type"}]
+
+    @torch.jit.script_method
+    def scaled(self, x, by: float):
+        return x * self.scale * by
+
+    def forward(self, x, *more):
+        return self.scaled(x, self.other[0]["by"]), len(more)
+
+
 x23 = torch.arange(6.0).view(2, 3) / 6
 x33 = torch.arange(9.0).view(3, 3) / 9
 MODULES = [
