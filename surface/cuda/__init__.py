@@ -420,6 +420,8 @@ _refused = absent.attributes("cuda")
 
 
 def __getattr__(name):
+    if name == "_initialized":  # which reversible networks read
+        return is_initialized()
     # The classes `FloatTensor`, `FloatStorage`... of this device.
     if name.endswith(("Tensor", "Storage")):
         kinds = plugrad.legacy.typed_classes("cuda") | plugrad.storage.typed.classes("cuda")

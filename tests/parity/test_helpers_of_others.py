@@ -233,3 +233,7 @@ def test_layers_whose_inner_methods_others_call_or_override():
     beside(convolved)
     beside(lambda lib: convolved(lib, "zeros"))
     beside(lambda lib: [lib.round(one, decimals=4) for one in attended(lib)])
+
+
+def test_whether_a_device_was_used_as_networks_ask():
+    beside(lambda lib: lib.cuda._initialized)
