@@ -121,4 +121,6 @@ def _add(leaf, tensor, g) -> None:
     except ValueError:
         if g.shape != data.shape:
             raise RuntimeError(f"a gradient of shape {g.shape} can't be added to one of shape {data.shape}") from None
-        leaf._grad = from_raw(data + g)  # dense, which a sparse `.grad` is not
+        data = data + g
+    if data is not tensor._data:  # dense, which a sparse `.grad` is not
+        leaf._grad = from_raw(data)

@@ -75,7 +75,7 @@ def in_place(op, operator=False):
     plan = op.plan.in_place()
 
     def general(target, values):
-        if operator and op.inplace != "items" and not isinstance(values[1], interpreter.OPERANDS[:-1]):
+        if operator and not isinstance(values[1], interpreter.OPERANDS[:-1]):
             return NotImplemented
         if modes.watched and interpreter.met(values):
             return interception.in_place(op.in_place, op, values, lambda: op.run_in_place(target, values, True))

@@ -5,13 +5,10 @@ What is put there looks its op up when it is first used, and then replaces itsel
 
 from __future__ import annotations
 
-from functools import partial
-
 from plugrad import registry
 from plugrad.dispatch import functions, inplace
 from plugrad.needs import ASSIGNMENTS, METHODS, OPERATORS, REFLECTED, missing
 from plugrad.registry import events
-from plugrad.registry.lookup import kept
 from plugrad.registry.namespaces import LazyMethod
 from plugrad.tensor.tensor import CORE_NAMES, Tensor
 
@@ -45,15 +42,13 @@ def install_operators(only: str | None = None) -> None:
 
 
 def _install_operator(dunder, name):
-    def find():
+    def find(dunder):
         op = registry.operator_op(name)
-        return functions.in_place(op, True) if dunder in ASSIGNMENTS else op.operator(dunder in REFLECTED)
+        if dunder in ASSIGNMENTS:
+            return op.in_place if op.inplace == "items" else functions.in_place(op, True)
+        return op.operator(dunder in REFLECTED)
 
-    def first_call(self, *args):
-        function = kept(find, partial(setattr, Tensor, dunder))
-        return function(self, *args)
-
-    setattr(Tensor, dunder, first_call)
+    setattr(Tensor, dunder, LazyMethod(find, Tensor, dunder))
 
 
 def _method_of(dotted: str) -> str | None:

@@ -122,9 +122,9 @@ class SparseArray(HeldArray):
     __radd__ = __add__
 
     def __iadd__(self, other):
-        """Add in place, as to a `.grad`; a sum with a dense array is dense, and no place for it is here."""
+        """Add in place, as to a `.grad`; the sum with a dense array is another array, a dense one."""
         if not isinstance(other, SparseArray):
-            raise ValueError("a dense array can't be added to a sparse one in place")
+            return NotImplemented
         total = self + other
         self.indices, self.values, self.is_coalesced = total.indices, total.values, total.is_coalesced
         return self
@@ -174,7 +174,7 @@ class CompressedArray(SparseArray):
 
     def __iadd__(self, other):
         if not self.is_like(other):
-            raise ValueError("sparse arrays of different patterns")
+            return NotImplemented
         self.values = self.values + other.values
         return self
 

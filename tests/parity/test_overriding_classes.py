@@ -156,3 +156,25 @@ def test_a_class_that_is_met_inside_of_a_composite_is_asked_there(hooked):
         watched.discard("overriding classes")
         with Watching() if hooked else contextlib.nullcontext():
             assert getattr(torch, name)(torch.ones(2)).tolist() == [2.0, 2.0]
+
+
+def test_a_class_gets_the_item_methods_that_tensor_has():
+    """They are the keys of tables of overrides, which a program fills before it uses any of them."""
+
+    def use(T):
+        keys = {getattr(T.Tensor, name): name for name in ("__getitem__", "__setitem__", "__rpow__", "__rsub__", "add")}
+
+        class Telling(T.Tensor):
+            told = []
+
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                cls.told.append(keys.get(func))
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        x = T.ones(3).as_subclass(Telling)
+        x[0] = 2.0
+        x[0], 2**x, 2 - x, x + x
+        return Telling.told
+
+    assert use(torch) == use(oracle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import pickle
 import warnings
 
@@ -283,3 +284,27 @@ def test_sparse_and_dense_gradients_are_accumulated_in_any_order(sparse_first, c
     import torch as reference
 
     assert program(plugrad) == program(reference)
+
+
+class Fixed(plugrad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, gradient):
+        ctx.gradient = gradient
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.gradient, None
+
+
+@pytest.mark.parametrize("walks", [1, 3])
+@pytest.mark.parametrize("kinds", list(itertools.product(["coo", "csr", "strided"], repeat=3)), ids="-".join)
+def test_dense_and_sparse_gradients_are_added_in_any_order(kinds, walks):
+    leaf = plugrad.zeros(3, 2, requires_grad=True)
+    dense = plugrad.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0]])
+    made = {"coo": dense.to_sparse(), "csr": dense.to_sparse_csr(), "strided": dense + 1}
+    terms = [Fixed.apply(leaf, made[kind]).sum() for kind in kinds]
+    for term in [sum(terms)] if walks == 1 else terms:
+        term.backward()
+    expected = sum(made[kind].to_dense() for kind in kinds)
+    assert plugrad.equal(leaf.grad.to_dense(), expected)
