@@ -214,8 +214,9 @@ class Optimizer(Hooked):
         """Make the state of all parameters now; otherwise the step that needs it makes it."""
         for group in self.param_groups:
             for name, initial in self.slots(self._plain(group)).items():
-                for p in (p for p in group["params"] if not hasattr(p, "cls_to_become")):  # lazy: at its first step
-                    self.state[p][name] = self._make_slot(p, initial)
+                for p in group["params"]:
+                    if not hasattr(p, "cls_to_become") and not hasattr(p._data, "alike"):  # lazy, or its class's: later
+                        self.state[p][name] = self._make_slot(p, initial)
 
     @staticmethod
     def _check_record(cls) -> None:

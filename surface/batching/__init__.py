@@ -16,6 +16,7 @@ import plugrad
 from plugrad import Tensor
 from plugrad.backends import following
 from plugrad.extend import from_raw
+from plugrad.graph.modes import watched
 from plugrad.graph.versions import touch
 from plugrad.registry.namespaces import lazy_names
 
@@ -24,7 +25,9 @@ FEW = 6  # parameters without state, up to here, are not joined
 SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of calls of its own
 captures: set = set()  # what captures work at the moment: an object of a backend, whose `here()` is true in that thread
 # What few steps need is imported for them.
-_later, _ = lazy_names(globals(), None, {"optim.batching.on_device": "check_capture check_state prepared_on_device"})
+_later, _ = lazy_names(globals(), None, {
+    "optim.batching.on_device": "check_capture check_state prepared_on_device", "subclasses": "WrapperArray",
+})  # fmt: skip
 __getattr__ = _later
 
 
@@ -80,6 +83,12 @@ def capturing(optimizer) -> bool:
 
 def prepared(optimizer, group, new) -> list:
     """Return the rounds of updates of a group; `new` is told of state that is made for them: (parameter, name)."""
+    if "dispatching classes" in watched:
+        wrappers = [p for p in group["params"] if isinstance(p._data, _later("WrapperArray"))]
+        if wrappers:
+            rest = [p for p in group["params"] if not isinstance(p._data, _later("WrapperArray"))]
+            turn = plugrad.optim.differentiable.OnTensors(optimizer, group | {"params": [*dict.fromkeys(wrappers)]})
+            return [*prepared(optimizer, group | {"params": rest}, new), turn]
     if group.get("capturable"):
         check_capturable(group)
         rounds = _later("prepared_on_device")(optimizer, group, new)

@@ -12,6 +12,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, enable_grad, no_grad
+from plugrad.subclasses import WrapperArray
 
 _NAMES = {"power": "pow", "absolute": "abs", "fabs": "abs"}  # NumPy's names for what has another one here
 
@@ -53,7 +54,7 @@ def _update(optimizer, p, options, slots):
         value = own.get(name)
         if not isinstance(value, Tensor):
             state["fresh"] |= value is None
-            value = own[name] = optimizer._make_slot(p, initial, value)
+            value = own[name] = _slot(optimizer, p, initial, value)
         if callable(initial):
             arrays[name] = _Array.of(value)
         else:
@@ -75,6 +76,34 @@ def _update(optimizer, p, options, slots):
             array[...] = given[name]
     for array, tensor in ((target, p), *[(array, own[name]) for name, array in arrays.items()]):
         array.write(tensor)
+
+
+def _slot(optimizer, p, initial, value):
+    """Return one kind of state for a parameter; where its elements are its class's matter, the class makes it."""
+    if callable(initial) and isinstance(p._data, WrapperArray):
+        return _value(initial(_Functions(), _Like(p.detach())))
+    return optimizer._make_slot(p, initial, value)
+
+
+class OnTensors:
+    """The turn of parameters whose class holds their elements: the same update, on tensors, unrecorded."""
+
+    done, begun = 0, False
+
+    def __init__(self, optimizer, group):
+        self.optimizer, self.group = optimizer, group
+
+    def params(self):
+        """Return the parameters whose turn this is."""
+        return [p for p in self.group["params"] if p.grad is not None]
+
+    def take(self):
+        """Update them all."""
+        self.begun, numbers = True, self.optimizer._plain(self.group)
+        with no_grad():
+            for p in self.params():
+                _update(self.optimizer, p, numbers, self.optimizer.slots(numbers))
+                self.done += 1
 
 
 class _Recorded:
@@ -166,6 +195,17 @@ class _Array:
 
     def __neg__(self):
         return _Array(-self.value)
+
+
+class _Like(_Array):
+    """A tensor in the place of the array that state is made like."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self):
+        """The dtype as arrays have it."""
+        return self.value._data.dtype
 
 
 def _define(name):

@@ -107,7 +107,7 @@ def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "", cont
         prefix=before + ("tensor(" if plain else f"{cls.__name__}("),
         tangents=[one for tangents in t.__dict__.get("_tangents", {}).values() for one in tangents if one is not None],
     )
-    if not plain and any(base.__name__ == "Parameter" for base in cls.__mro__):
+    if not plain and ("_is_param" in t.__dict__ or any(base.__name__ == "Parameter" for base in cls.__mro__)):
         return f"Parameter({text})"
     return text
 

@@ -65,8 +65,13 @@ CASES = {
     "vectorized": lambda T, x, m: repr(T.autograd.functional.jacobian(lambda t: t**2, x, vectorize=True)),
     "hessian": lambda T, x, m: repr(T.autograd.functional.hessian(lambda t: (t**3).sum(), x)),
     "checked": lambda T, x, m: T.autograd.gradcheck(lambda t: t * t.exp(), m),
+    "a parameter": lambda T, x, m: (repr(T.nn.Parameter(m)), repr(T.nn.Parameter(T.ones(2).as_subclass(_named(T))))),
     "detached": lambda T, x, m: (repr(x.detach()), x.detach().requires_grad, type(x.detach()).__name__),
 }
+
+
+def _named(T):
+    return type("Named", (T.Tensor,), {})
 
 
 def _plain_leaf(T, x):
@@ -93,6 +98,33 @@ def test_wrappers_compute_as_in_pytorch(case):
         Held = wrapper_class(T)
         x = Held(T.tensor([1.0, 2.0, 3.0]), requires_grad=True)
         return CASES[case](T, x, Held(T.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=T.float64), requires_grad=True))
+
+    assert outcome(plugrad) == outcome(torch)
+
+
+STEPS = [
+    ("SGD", {"lr": 0.1}), ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}), ("Adam", {"amsgrad": True}),
+    ("AdamW", {"maximize": True}), ("Adagrad", {}), ("RMSprop", {"centered": True}), ("NAdam", {}), ("RAdam", {}),
+    ("Rprop", {}), ("Adadelta", {}), ("Adamax", {}), ("ASGD", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), STEPS)
+def test_optimizers_take_steps_with_wrappers(name, options):
+    """Beside a parameter with memory of its own; the state is of the parameter's class."""
+
+    def outcome(T):
+        held = T.nn.Parameter(wrapper_class(T)(T.tensor([[1.0, -2.0]])))
+        plain = T.nn.Parameter(T.tensor([[1.0, -2.0]]))
+        optimizer = getattr(T.optim, name)([held, plain], **options)
+        for _ in range(3):
+            optimizer.zero_grad()
+            for weight in (held, plain):
+                T.nn.functional.linear(T.tensor([[1.0, 2.0]]), weight).pow(2).sum().backward()
+            optimizer.step()
+        assert T.allclose(held.elem, plain)
+        kinds = {key: type(value).__name__ for key, value in optimizer.state[held].items()}
+        return type(held).__name__, kinds, [round(value, 5) for value in held.elem.flatten().tolist()]
 
     assert outcome(plugrad) == outcome(torch)
 

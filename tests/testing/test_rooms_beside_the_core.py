@@ -130,6 +130,7 @@ PRIVATE = {
     "plugrad.autograd.rare.orders -> plugrad.graph.modes",
     "plugrad.autograd.rare.reshaped -> plugrad.graph.modes",
     "plugrad.autograd.rare.reshaped -> plugrad.graph.nodes",
+    "plugrad.optim.batching -> plugrad.graph.modes",
     "plugrad.optim.batching -> plugrad.graph.versions",
     "plugrad.optim.checkpoints -> plugrad.interrupts",
     "plugrad.optim.lr_scheduler -> plugrad.interrupts",
