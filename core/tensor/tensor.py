@@ -85,7 +85,9 @@ class Tensor(Description, Protocols):
         if type(mark) is Base and mark.returns:
             rare.follow_shape(view, mark)
         generation = mark.generation if type(mark) is Base else 0
-        if view.generation == generation or view.generation < 0 and rare.follow_flag(self, view, generation, used):
+        if view.generation == generation:
+            return
+        if (view.generation < 0 or generation and mark.flagged) and rare.follow_flag(self, view, generation, used):
             return
         if view.refusal() is not None:
             return view.check() if mode.grad and (self._edge is not None or view.base._edge is not None) else None
@@ -119,13 +121,11 @@ class Tensor(Description, Protocols):
                 rare.keep_flag(self)
             if edge is None:
                 if not (self._type.dtype.is_floating_point or self._type.dtype.is_complex):
-                    raise RuntimeError(
-                        "only Tensors of floating point dtype can require gradients; this one is "
-                        f"{self._type.dtype!r}: convert it first, as in x.float()"
-                    )
+                    raise RuntimeError(rare.why_no_flag(self))
                 if self._type.rare:
                     inference.check_requires_grad(self)
                 self._edge = LEAF
+                rare.note_flag(self)
         elif edge is not None:
             if edge is not LEAF:
                 raise RuntimeError(

@@ -6,9 +6,10 @@ taking the steps from the base again, when it is next used.
 
 from __future__ import annotations
 
-from plugrad.graph import modes, rare
+from plugrad.graph import modes, rare, versions
 
 _new = object.__new__
+FOLLOWS = -1  # in the place of a view's `when`: it has no history, and requires grad as long as its base does
 copies: dict = {}  # by their ids, arrays that stand for views: see `rare.copied_views`
 
 _REASON = "Given that this use case is ambiguous and error-prone, it is forbidden: do both in one mode."
@@ -22,22 +23,23 @@ class Base:
 
     Or one whose memory NumPy can write: `handles` are weak references to the arrays that can (`shared_memory`).
     Or one whose shape was changed in place: `returns` are the ways back, (generation, op, its other arguments).
+    Or a leaf that required grad only since the generation `flagged`, when there may have been views of it.
     """
 
-    __slots__ = ("generation", "handles", "returns")
+    __slots__ = ("flagged", "generation", "handles", "returns")
 
     def __init__(self, generation: int):
-        self.generation, self.handles, self.returns = generation, None, ()
+        self.generation, self.handles, self.returns, self.flagged = generation, None, (), 0
 
 
 class View:
     """Says how a tensor is a view of `base`: as the view `parent` is (None: the base itself), then through one op.
 
     `rest` are the op's other arguments, `output` the number of the output if it has several, `error` says why
-    whoever made the view forbids to write to it.
+    whoever made the view forbids to write to it, `when` is the tick of the last write before that, or `FOLLOWS`.
     """
 
-    __slots__ = ("base", "parent", "op", "rest", "output", "generation", "error")
+    __slots__ = ("base", "parent", "op", "rest", "output", "generation", "error", "when")
 
     def refusal(self) -> str | None:
         """Return why the view must not be written in place; None if it may."""
@@ -46,11 +48,7 @@ class View:
             view = view.parent
         if view is None or view.error is not None:
             return view and view.error
-        name = view.op.node_name.partition("Backward")[0]
-        return (
-            f"Output {view.output} of {name} is a view and is being modified inplace. This view is the "
-            "output of a function that returns multiple views, which can't be modified: write it out of place."
-        )
+        return rare.one_of_several(view)
 
     def check(self) -> None:
         """Raise RuntimeError if autograd can't follow a write to the view."""
@@ -70,7 +68,7 @@ class View:
         """Return this one step, without the base it leads from."""
         step = _new(View)
         step.base = step.parent = None
-        step.generation = self.generation
+        step.generation, step.when = self.generation, self.when
         step.op, step.rest, step.output, step.error = self.op, self.rest, self.output, self.error
         return step
 
@@ -107,23 +105,24 @@ def check_memory(array) -> None:
 def mark_view(source, op, rest, output=None):
     """Return the mark of a new view: what `op` with the other arguments `rest` makes of the tensor `source`."""
     view, mark = _new(View), source._view
-    if type(mark) is View:
+    if mark is None:
+        view.base, view.parent, view.generation = source, None, 0
+    elif type(mark) is View:
         view.base, view.parent, view.generation = mark.base, mark, mark.generation
     else:
         view.base, view.parent, view.generation = source, None, mark.generation if type(mark) is Base else 0
-    view.op, view.rest, view.output = op, rest, output
-    view.error = None
+    view.op, view.rest, view.output, view.when, view.error = op, rest, output, versions.last_write, None
     if modes.paused and not modes.mode.records():
         view.error = UNRECORDED[1 if modes.special and modes.mode.inference else 0]
         if view.base._edge is not None:  # it requires grad as long as the base does: see `rare.follow_flag`
-            view.generation = -modes.tick()
+            view.generation, view.when = -modes.tick(), FOLLOWS
     return view
 
 
 def follows_base(tensor) -> bool:
-    """Whether a tensor requires grad because its base does, of which it is an unrecorded view."""
+    """Whether a tensor requires grad because its base does, of which it is a view without history."""
     view = tensor._view
-    return type(view) is View and view.generation < 0 and view.error is not None
+    return type(view) is View and view.when == FOLLOWS
 
 
 def next_generation(base) -> None:

@@ -1,36 +1,103 @@
-"""Views made where nothing is recorded, of tensors that require grad: they require grad as long as these do.
+"""Views without history of tensors that require grad: they require grad as long as these do.
 
-As in PyTorch such a view is a leaf: what is computed with it later is recorded, but no gradient goes on from it, to the
-base or to its own `.grad`, until `requires_grad_()` makes it one of its own. Once memory that it shows is written,
-it can't be used where operations are recorded. Its mark holds the tick at which it was made, as a negative generation.
+Made where nothing is recorded, or before their base required grad. As in PyTorch such a view is a leaf: what is
+computed with it later is recorded, but no gradient goes on from it, to the base or to its own `.grad`, until
+`requires_grad_()` makes it one of its own. Once memory that it shows is written, it is a view as others are if it was
+made where operations are recorded; else it can't be used there. Its generation is negative, and says since when.
 """
 
 from __future__ import annotations
 
+import math
+import sys
+
 from plugrad import enable_grad, inference_mode
 from plugrad.graph.modes import LEAF, mode
-from plugrad.graph.versions import written_since
-from plugrad.tensor.views import Base
+from plugrad.graph.versions import UNTRACKED, written_since
+from plugrad.tensor.views import FOLLOWS, next_generation
+
+OWN = -2  # in the place of a view's `when`: it is a leaf of its own
 
 
 def follow_flag(tensor, view, generation: int, used) -> bool:
-    """Bring such a view up to date, or a view that was made of one later; False if a write has made it unusable.
+    """Bring such a view up to date, or a view that was made of one later; False if its history is to be found anew.
 
     `generation` is that of the base; `used` is None where only `requires_grad` is asked for.
     """
-    if view.error is not None:
-        tensor._edge = None if view.base._edge is None else LEAF
-    if used is not None and mode.grad and written_since(tensor._data, -view.generation) is not None:
-        return tensor._edge is None
-    if view.error is None:
-        view.generation = generation
+    base = view.base
+    if view.generation >= 0:  # the base got its flag at some time
+        if view.generation >= base._view.flagged:
+            return False
+        if view.when == math.inf:  # so `last_write` says where every write is watched
+            view.when = 0
+        if written_since(tensor._data, view.when) is not None:
+            if used is None and tensor._edge is None and base._edge is not None:
+                tensor._edge = LEAF
+            return used is None or base._edge is None
+        if tensor._edge not in (None, LEAF):
+            view.generation = generation
+            return True
+        view.generation, view.when = ~view.when, FOLLOWS if tensor._edge is None else OWN
+    if view.when == OWN and tensor._edge is None:
+        view.when = FOLLOWS
+    if view.when == FOLLOWS:
+        tensor._edge = None if base._edge is None else LEAF
+    looked = used is not None and (mode.grad or view.error is None)
+    if looked and written_since(tensor._data, ~view.generation if view.when < 0 else view.when) is not None:
+        return tensor._edge is None or tensor._edge is LEAF and base._edge is None
     return True
 
 
 def keep_flag(tensor) -> None:
-    """Have such a view be a leaf of its own from now on, whatever becomes of its base."""
-    mark = tensor._base._view
-    tensor._view.generation = mark.generation if type(mark) is Base else 0
+    """Have such a view be a leaf of its own from now on, whatever becomes of its base; until its memory is written."""
+    tensor._view.when = OWN
+
+
+class _Probe:
+    def requires_grad_(self):
+        return _held(self)
+
+
+def _held(tensor) -> int:
+    return sys.getrefcount(tensor)
+
+
+def _held_by_one_variable() -> int:
+    probe = _Probe()
+    return probe.requires_grad_()
+
+
+_ALONE = _held_by_one_variable()
+
+
+def note_flag(tensor) -> None:
+    """Note that a tensor requires grad from now on: if it is no view, views of it may have been made before.
+
+    Whoever holds a view holds its base, and an array that shows the memory of the base's.
+    """
+    if sys.getrefcount(tensor) <= _ALONE or tensor._view is UNTRACKED or tensor._is_view():
+        return
+    owner = tensor._data if getattr(tensor._data, "base", None) is None else tensor._data.base
+    if sys.getrefcount(owner) > 3:  # here, in the call, and by this tensor
+        next_generation(tensor)
+        tensor._view.flagged = tensor._view.generation
+
+
+def why_no_flag(tensor) -> str:
+    """Return why a tensor can't require grad."""
+    return (
+        "only Tensors of floating point dtype can require gradients; this one is "
+        f"{tensor.dtype!r}: convert it first, as in x.float()"
+    )
+
+
+def one_of_several(view) -> str:
+    """Return why a view that is one of the results of an op must not be written."""
+    name = view.op.node_name.partition("Backward")[0]
+    return (
+        f"Output {view.output} of {name} is a view and is being modified inplace. This view is the "
+        "output of a function that returns multiple views, which can't be modified: write it out of place."
+    )
 
 
 def recorded(op, values):

@@ -203,18 +203,6 @@ def kept_retaining(program, found, oracle, subject, watch):
 
 
 @kind
-def late_leaves(program, found, oracle, subject, watch):
-    """A view that was made before its base required grad does not follow it."""
-    late = matches(r"requires_grad_\(\)|requires_grad = True$", program)
-    refused = strict(found, "does not require grad", "doesn't require gradient")
-    if late and found.kind == "grad":
-        late = r"(\.reshape\([^()]*\))\.requires_grad_\(\)"
-        owning = [re.sub(late, r"\1.clone().requires_grad_()", statement) for statement in program]
-        return owning != program and difference(owning, oracle, subject, watch) is None
-    return late and (found.kind in (*HISTORY, "grad.values") or refused)
-
-
-@kind
 def listed_tensors(program, found, oracle, subject, watch):
     """Functions track tensors in lists, which PyTorch does not look into.
 

@@ -68,11 +68,8 @@ class Writer:
         return self.statements
 
     def add(self, statement: str) -> None:
-        """Append a statement; have it forget the tensors that it left `ambiguous`."""
+        """Append a statement, and carry it out."""
         self.run.step(statement)
-        for name in self.run.ambiguous():
-            statement += f"\ndel {name}"
-            exec(f"del {name}", self.run.names)
         self.statements.append(statement)
 
     def in_region(self, statement: str) -> str:
