@@ -50,7 +50,7 @@ class Node:
             if edge is None:
                 continue
             if isinstance(edge, OutputSlot):
-                functions[position] = (edge.edges[0], edge.index)
+                functions[position] = (edge.node, edge.index)
             elif isinstance(edge, Node):
                 functions[position] = (edge, 0)
             else:
@@ -123,6 +123,7 @@ class OutputSlot(Node):
 
     __slots__ = ("index",)
     saved, fit = (), None
+    node = property(lambda self: self.edges[0])
 
     def __init__(self, node: Node, index: int):
         self.edges, self.rare, self.seq, self.index = (node,), None, tick(), index

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
-    "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap store_overlapping warn_of_resizing",
+    "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap resizing store_overlapping",
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
     "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result", "autograd.rare.explanations": "stale",
     "autograd.rare.unrecorded_views": "follow_flag keep_flag note_flag one_of_several recorded why_no_flag",

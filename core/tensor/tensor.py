@@ -147,7 +147,7 @@ class Tensor(Description, Protocols):
         edge = self._live_edge()
         if edge is None or edge is LEAF:
             return None
-        return edge.edges[0] if type(edge) is OutputSlot else edge
+        return edge.node if isinstance(edge, OutputSlot) else edge
 
     creator = grad_fn  # its name in programs of old
 
@@ -372,8 +372,7 @@ def write_out(op, result, out, resized=True, values=()):
         touch(out)  # before it is written: whoever is interrupted in between has written
         out._data[...] = result._data
     else:
-        if resized and out.numel():
-            rare.warn_of_resizing(out, result)
+        rare.resizing(out, result, resized)
         out._data = lay_out(result)._data.astype(out._type.np)
         touch(out)
     return out

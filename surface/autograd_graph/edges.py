@@ -107,7 +107,7 @@ def _edges_below(tensors):
 def _slot(node, number: int, tensors):
     """Return the edge that leads from what some tensors depend on to one output of a node."""
     tensors = tensors if isinstance(tensors, tuple) else ()
-    slots = (one for one in _edges_below(tensors) if isinstance(one, OutputSlot))
+    slots = (one for one in _edges_below(tensors) if type(one) is OutputSlot)
     return next((one for one in slots if one.edges[0] is node and one.index == number), None)
 
 

@@ -9,7 +9,7 @@ import numpy
 from plugrad import Tensor, nest
 from plugrad.autograd.forward_ad import check_out as check_tangents
 from plugrad.autograd.graph import increment_version
-from plugrad.autograd.rare.reshaped import unlock
+from plugrad.autograd.rare.reshaped import keep_shape, unlock
 from plugrad.dispatch.families import Elementwise
 from plugrad.errors import warn
 
@@ -68,9 +68,11 @@ _RESIZED = (
 )
 
 
-def warn_of_resizing(out, result) -> None:
-    """Warn that a tensor given as `out=` gets the shape of the result, and other memory with it."""
-    warnings.warn(_RESIZED.format(list(out.shape), list(result.shape)), stacklevel=6)
+def resizing(out, result, warns: bool) -> None:
+    """Prepare a tensor given as `out=` for the shape of the result, and other memory with it; say so if it `warns`."""
+    if warns and out.numel():
+        warnings.warn(_RESIZED.format(list(out.shape), list(result.shape)), stacklevel=6)
+    keep_shape(out)
 
 
 # Ops whose `out=` must have nothing of the memory of their inputs, and those where it may only be all of it, as of

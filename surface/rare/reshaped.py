@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from plugrad.autograd.rare.copied_views import refuse_copy
 from plugrad.graph.modes import LEAF, tick
-from plugrad.graph.nodes import Node, OutputSlot
+from plugrad.graph.nodes import OutputSlot
 
 
-class Reshaped(Node):
+class Reshaped(OutputSlot):
     """Stands between a tensor that got another shape where nothing was recorded and its history, which has the old.
 
     As in PyTorch a gradient is summed to the old shape, where that was broadcast to the new one, and refused elsewhere.
-    It goes by the name of what made the tensor.
+    Nobody sees it: it shows the node that made the tensor, and hooks and `retain_grad()` get what arrives there.
     """
 
-    __slots__ = ()
+    __slots__ = ("fit", "node")
 
     def __init__(self, edge, shape, dtype):
-        self.edges, self.saved, self.fit, self.rare, self.seq = (edge,), (), ((shape, dtype),), None, tick()
+        self.edges, self.fit, self.rare, self.seq = (edge,), ((shape, dtype),), None, tick()
+        several = isinstance(edge, OutputSlot)
+        self.index, self.node = (edge.index, edge.node) if several else (0, edge)
 
-    def name(self) -> str:
-        return self.edges[0].name()
-
-    @property
-    def next_functions(self):
-        edge = self.edges[0]
-        return (edge.edges[0] if type(edge) is OutputSlot else edge).next_functions
-
-    def tensors(self):
-        return ()
+    def _rare(self):
+        return self.edges[0]._rare()
 
     def pull(self, F, g, saved, retain):
         shape, have = self.fit[0][0], tuple(g.shape)[max(0, g.ndim - len(self.fit[0][0])) :]
@@ -43,8 +37,10 @@ class Reshaped(Node):
 
 def keep_shape(tensor) -> None:
     """Have the history that a tensor has get gradients of the shape that the tensor has before it gets another."""
-    if tensor._edge is not LEAF:
-        tensor._edge = Reshaped(tensor._edge, tensor._data.shape, tensor._type.np)
+    if tensor._edge is not LEAF and tensor._edge is not None:
+        retains, tensor._edge = tensor.retains_grad, Reshaped(tensor._edge, tensor._data.shape, tensor._type.np)
+        if retains:
+            OutputSlot._rare(tensor._edge).retained = type(None)  # the edge that it had keeps the gradient
 
 
 def follow_shape(view, mark) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import plugrad
@@ -132,6 +134,56 @@ def test_the_graph_of_such_a_tensor_is_that_of_what_made_it():
             yield [node and node.name() for node, _ in y.grad_fn.next_functions]
 
     assert [*names(plugrad)] == [*names(torch)]
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore")
+def test_hooks_get_gradients_of_the_shape_that_was_recorded(change, early):
+    """Those of the tensor and of its node, registered before or after the change, and what `retain_grad()` keeps."""
+
+    def program(T):
+        x, seen = T.ones(1, 3, requires_grad=True), []
+        y = x * 2
+
+        def hook():
+            y.register_hook(lambda g: seen.append(tuple(g.shape)))
+            y.grad_fn.register_hook(lambda gi, go: seen.append((tuple(gi[0].shape), tuple(go[0].shape))))
+            y.retain_grad()
+
+        if early:
+            hook()
+        with T.no_grad():
+            CHANGES[change](T, y)
+        if not early:
+            hook()
+        z = y * 3
+        seen += [(type(node).__name__, number) for node, number in z.grad_fn.next_functions[:1]]
+        try:
+            z.sum().backward()
+        except RuntimeError:
+            seen.append("refused")
+        return seen, y.grad is not None and y.grad.shape, y.output_nr, y.retains_grad or not early
+
+    assert program(plugrad) == program(torch)
+
+
+def test_results_of_another_shape_in_out_keep_the_shape_that_was_recorded():
+    def program(T):
+        x = T.ones(1, 3, requires_grad=True)
+        for shape in (2, 3), (3,), (1, 2):
+            y = x * 2
+            with T.no_grad():
+                T.ones(shape, out=y)
+            try:
+                (gradient,) = T.autograd.grad(y.sum(), x)
+                yield gradient.tolist()
+            except RuntimeError:
+                yield "refused"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [*program(plugrad)] == [*program(torch)]
 
 
 @pytest.mark.parametrize("create", [False, True])
