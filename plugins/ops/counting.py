@@ -58,7 +58,7 @@ def nonzero(F, input, *, as_tuple=False, out=None):
 @op(at=(), complex=False, node=lambda input, dim: f"Unique{2 if dim is None else 'Dim'}Backward0")
 def unique_parts(xp, input, dim=None):
     """The distinct elements in rising order, where each went, and their counts."""
-    dim = None if dim is None else axes(dim, input.ndim)
+    dim = None if dim is None else _slices_of(input, dim)
     if dim is not None and input.shape[dim] == 0:
         return input.copy(), xp.zeros(0, "int64"), xp.zeros(0, "int64")
     asked = {"return_inverse": True, "return_counts": True, "equal_nan": False}
@@ -93,10 +93,21 @@ def whole_samples(make):
     yield make(requires_grad=False)
 
 
+def _slices_of(input, dim):
+    """Return the dimension whose slices are compared, which can't be empty themselves; RuntimeError where they are."""
+    dim = axes(dim, input.ndim)
+    if input.shape.count(0) > (input.shape[dim] == 0):
+        raise RuntimeError(
+            f"unique(): slices along dimension {dim} of an input of shape {list(input.shape)} have no elements that "
+            "could be compared: give a dimension that is empty itself, or none"
+        )
+    return dim
+
+
 @op(at=(), complex=False, node="UniqueConsecutiveBackward0")
 def consecutive_parts(xp, input, dim=None):
     """As `unique_parts`, but only neighbours that are equal count as one."""
-    array = input.ravel() if dim is None else xp.moveaxis(input, axes(dim, input.ndim), 0)
+    array = input.ravel() if dim is None else xp.moveaxis(input, _slices_of(input, dim), 0)
     n = array.shape[0]
     rows = array.reshape(n, math.prod(array.shape[1:]))
     first = xp.ones(n, bool)

@@ -297,7 +297,9 @@ def _running_extreme(xp, input, dim, pick, running):
     here = (input == values) | (input != input)
     positions = xp.arange(input.shape[dim]).reshape((-1,) + (1,) * (input.ndim - 1 - dim))
     indices = xp.where(here, positions, 0)
-    return values + 0 if values is input else values, running(xp, xp.maximum, indices, dim) if input.size else indices
+    if not input.size:
+        return input.copy(), indices
+    return values, running(xp, xp.maximum, indices, dim)
 
 
 def _both_shapes(input, dim):

@@ -38,9 +38,11 @@ def index_select(xp, input, dim, index):
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     if index.size:
         if not array.shape[dim]:
-            raise RuntimeError(f"index_select(): self indexing axis dim should be positive: dimension {dim} is empty")
-
-        refuse_outside(xp, index, 0, array.shape[dim], _outside(array.shape[dim], dim))
+            error = IndexError if array.ndim == 1 else RuntimeError
+            raise error(
+                f"index out of range in self: self indexing axis dim should be positive, but dimension {dim} is empty"
+            )
+        refuse_outside(xp, index, 0, array.shape[dim], _outside(array.shape[dim], dim or not array.size))
     out = array.take(index, dim)
     return out if input.ndim else out.reshape(())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, hookimpl, is_half, native, op
 
-from ._checks import ordered_floats
+from ._checks import BOOL_OR_COMPLEX, ordered_floats, refuse
 from ._memory_formats import empty_in_order
 from ._selection import FIRST, FIRST_IN_ANY_ORDER, RANK, STABLE, select_again
 
@@ -233,10 +233,13 @@ def kthvalue(xp, input, k, dim=-1, keepdim=False):
     tensor(2)
     """
     dim, array = axes(dim, input.ndim), lift(input)
+    if not array.shape[dim]:
+        raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
     if not 1 <= k <= array.shape[dim]:
         raise RuntimeError(
             f"kthvalue(): selected number k out of range for dimension {dim}: k is {k}, the size {array.shape[dim]}"
         )
+    refuse(BOOL_OR_COMPLEX, "kthvalue_cpu", input)
     array = array if dim == array.ndim - 1 else xp.moveaxis(array, dim, -1)
     order = order_of(xp, array, -1, False)[..., k - 1 : k]
     order = select_again(xp, ordered_floats(array), order, RANK, rank=k - 1)
@@ -253,7 +256,7 @@ def reduced(xp, results, dim, keepdim):
 @kthvalue.kernel("cpu")
 @native("order_of", otherwise=kthvalue)
 def kthvalue_in_c(call, xp, input, k, dim=-1, keepdim=False):
-    if not input.ndim:
+    if not input.ndim or input.dtype.kind == "b":
         return NotImplemented
     rows = rows_of(xp, input, dim)
     if not 1 <= k <= rows.shape[-1]:

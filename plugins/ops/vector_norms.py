@@ -235,15 +235,17 @@ def norm(F, input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
     Args:
         input: float or complex tensor.
-        p: order of the vector norm; "fro" is 2; "nuc" is the nuclear norm of matrices.
+        p: order of the vector norm; "fro" is 2, of at most two dimensions that are named; "nuc" is the nuclear norm of
+            matrices.
         dim: int or tuple of ints; None for all.
 
     >>> import plugrad as torch
     >>> torch.norm(torch.tensor([3., -4.]))
     tensor(5.)
     """
-    if p == "nuc":
-        result = F.linalg_matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    if p == "nuc" or p == "fro" and isinstance(dim, (tuple, list)) and len(dim) > 2:
+        dims = tuple(range(input.ndim)) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+        result = F.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype)
     elif isinstance(p, str) and p != "fro":
         raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
     else:
@@ -340,8 +342,13 @@ def renorm(F, input, p, dim, maxnorm):
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     kept = axes(dim, input.ndim)
     input = F.clone(input)  # what is kept for the gradient of the norm must outlive `renorm_`
-    size = F.linalg_vector_norm(input, p, tuple(d for d in range(input.ndim) if d != kept), True)
-    return F.contiguous(input * F.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0))
+    dims, dtype = tuple(d for d in range(input.ndim) if d != kept), input.dtype
+    wide = plugrad.float32 if dtype in (plugrad.float16, plugrad.bfloat16) else None
+    size = F.linalg_vector_norm(input, p, dims, True, dtype=wide)
+    long = size > maxnorm
+    # One over the length of what stays as it is may be infinite, also where its gradient is multiplied by zero.
+    scaled = input * F.where(long, maxnorm / (F.where(long, size, 1.0) + 1e-7), 1.0)
+    return F.contiguous(scaled if scaled.dtype is dtype else scaled.to(dtype))
 
 
 @renorm.samples

@@ -454,11 +454,28 @@ def select(input, dim, index):
 
 @rule("getitem", "__getitem__")
 def getitem(input, index):
+    dim, result = 0, input
     for item in index if isinstance(index, tuple) else (index,):
-        if isinstance(item, bool) or not isinstance(item, (int, numpy.integer)):
+        if item is None:
+            result, dim = plugrad.unsqueeze(result, dim), dim + 1
+        elif isinstance(item, slice) and item == slice(None) and dim < result.ndim:
+            dim += 1
+        elif isinstance(item, (int, numpy.integer)) and not isinstance(item, bool):
+            result = plugrad.select(result, dim, int(item))
+        else:
             raise unsupported(f"an index of {type(item).__name__}")
-        input = input[int(item)] if not isinstance(input, SparseTensor) else select(input, 0, int(item))
-    return input
+    if result is input and index != ():
+        raise unsupported("an index that takes all")
+    return result
+
+
+@rule("__setitem__")
+def setitem(input, index, value):
+    if isinstance(input, SparseTensor):
+        raise TypeError("Cannot assign to a sparse tensor: its zeros have no memory; write to what .to_dense() returns")
+    raise RuntimeError(
+        "copy_() between dense and sparse Tensors is not implemented! Assign what .to_dense() of the value returns"
+    )
 
 
 @checked(input="tensor", mask="tensor")

@@ -311,3 +311,47 @@ def test_gradients_of_norms_of_tiny_and_large_numbers(dtype, values):
             grads.append(x.grad.double().numpy())
         if numpy.isfinite(grads[1]).all() or not numpy.isfinite(grads[0]).all():  # PyTorch's powers may overflow
             numpy.testing.assert_allclose(*grads, rtol=2e-2, err_msg=f"order {order}")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_slices_that_renorm_leaves_have_their_gradients(dim, dtype):
+    """Also those without a length, whose inverse overflows in half precision."""
+    values = [[0.0, 2.0, -0.25], [0.0, 3.0, 1.0], [0.0, 0.5, 2.0]]
+    theirs, ours = (library.tensor(values, dtype=getattr(library, dtype)) for library in (torch, plugrad))
+    for x in (theirs, ours):
+        x.requires_grad_()
+        (x.renorm(2, dim, 1.0) * x.detach().new_tensor([1.0, 2.0, 3.0])).sum().backward()
+    tolerance = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}[dtype]
+    numpy.testing.assert_allclose(ours.grad.double(), theirs.grad.double(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["unique", "unique_consecutive", "kthvalue", "cummax", "cummin", "index_select"])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3), (3,)])
+def test_empty_slices_and_booleans(name, shape):
+    """What has no elements to compare is refused, and what is empty keeps its dtype."""
+    for dtype in ("bool", "float32"):
+        for dim in range(-len(shape), len(shape)):
+            answers = []
+            for library in (torch, plugrad):
+                x = library.zeros(shape, dtype=getattr(library, dtype))
+                arguments = {"dim": dim, **({"k": 1} if name == "kthvalue" else {})}
+                arguments |= {"return_inverse": True} if "unique" in name else {}
+                arguments |= {"index": library.tensor([5])} if name == "index_select" else {}
+                try:
+                    answers.append([(str(one.dtype), one.tolist()) for one in getattr(library, name)(x, **arguments)])
+                except Exception as error:
+                    answers.append(type(error).__name__)
+            assert answers[0] == answers[1], (dtype, dim)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_equal_gradients_have_none_left_behind_a_normalization(affine):
+    """Their mean is taken off before anything is rounded: what passes is zero, and not a part of a last digit."""
+    for count in (1, 2, 4):
+        g = plugrad.full((3, count), 2896.3)
+        parts = (plugrad.full((count,), 1.1), plugrad.zeros(count)) if affine else (None, None)
+        x = plugrad.arange(3.0 * count).reshape(3, count).requires_grad_()
+        (grad,) = plugrad.autograd.grad(plugrad.nn.functional.layer_norm(x, (count,), *parts), x, g)
+        spread = plugrad.nn.functional.layer_norm(x, (count,)).abs().amax() if count > 1 else 0.0
+        assert (grad.abs() <= 1e-3 * float(spread)).all()

@@ -36,7 +36,9 @@ T.sparse_coo_tensor([[0]], T.tensor(2.0), (3,))
 T.sparse_coo_tensor(T.zeros((0, 1), dtype=T.int64), T.tensor(2.0), ()) | s.index_select(1, T.tensor([2, 2, 0]))
 u.index_select(0, T.tensor([], dtype=T.int64)) | h.index_select(0, T.tensor([1, 0, 1]))
 T.bmm(b, D[:, :, None].expand(2, 3, 2)) | T.bmm(b, b.transpose(1, 2)) | T.bmm(D[None].expand(2, 2, 3), b)
-T.bmm(b, D)
+T.bmm(b, D) | s[:, 1] | s[0, :] | b[:, 1, :] | b[None, 0] | b[0, None, 1] | b[:, :, -1] | s[0, 1] | s[:, 9] | s[:]
+s[:1] | s.__setitem__(0, 1) | s.__setitem__((0, 1), 2.0) | s.__setitem__(..., D) | r.__setitem__(0, 1) 
+D.__setitem__(..., s)
 """.strip()
 ALL = [expression.strip() for line in EXPRESSIONS.splitlines() for expression in line.split(" | ")]
 
