@@ -85,6 +85,7 @@ def own_memory(program, found, oracle, subject, watch):
         return True
     other = (after.message, after.kind, after.name) != (found.message, found.kind, found.name)
     meant = overlap, augmented_views, layouts, program_listed_wider.classes_of_derivatives
+    meant += (program_listed_saved.resized_out,)
     return other and any(one(copied, after, oracle, subject, watch) for one in meant)
 
 
@@ -346,6 +347,18 @@ def formulas_not_reached(program, found, oracle, subject, watch):
     if not lenient(found, "the derivative for '"):
         return False
     apart = [re.sub(r"^(v\d+ = )(.*zeta.*)$", r"\1(\2).detach()", statement) for statement in program]
+    return apart != program and difference(apart, oracle, subject, watch) is None
+
+
+@kind
+def formulas_behind_views(program, found, oracle, subject, watch):
+    """PyTorch does not ask for the gradient of a view without history, so not that it has no formula either.
+
+    No gradient goes on from such a view. The difference goes when what has no formula is detached.
+    """
+    if found.kind != "error" or found.expected is not None or "derivative for 'unique'" not in found.message:
+        return False
+    apart = [re.sub(r"(v\d+\.unique\(\))", r"\1.detach().requires_grad_()", statement) for statement in program]
     return apart != program and difference(apart, oracle, subject, watch) is None
 
 

@@ -87,7 +87,7 @@ def freed(program, found, oracle, subject, watch):
     """
     if not (lenient(found, FREED) or strict(found, FREED)):
         return False
-    retained = [_retaining(statement) for statement in program]
+    retained = [_retaining(one.replace("use_reentrant=True", "use_reentrant=False")) for one in program]
     left = difference(retained, oracle, subject, watch)
     return left is None or left.kind != "error" and listed(retained, left, oracle, subject, watch) is not None
 

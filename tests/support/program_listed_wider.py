@@ -87,7 +87,8 @@ def classes_of_derivatives(program, found, oracle, subject, watch):
     The difference goes when the tensors are of no subclass.
     """
     derived = r"autograd\.|T\.func\.|T\.vmap\(|dual_level|\.apply\(|backward\(|\.data\b"
-    if not found.kind.endswith("class") or not matches(derived, program):
+    asked = lenient(found, "no implementation found for 'torch.autograd.")
+    if not (asked or found.kind.endswith("class")) or not matches(derived, program):
         return False
     if found.expected == "Parameter" and matches(r"linearize\(", program[-1:]):  # what a trace found to be constant
         return True
@@ -357,3 +358,30 @@ def medians_in_vmap(program, found, oracle, subject, watch):
     mapped = r"T\.func\.vmap\((\(lambda .*\.median\(\)\)), randomness='same'\)\((v\d+)\)"
     apart = [re.sub(mapped, r"T.stack([(\1)(one) for one in \2])", statement) for statement in program]
     return found.kind == "grad.values" and apart != program and difference(apart, oracle, subject, watch) is None
+
+
+@kind
+def ties_with_what_is_left_out(program, found, oracle, subject, watch):
+    """PyTorch has what scatter_reduce(include_self=False) leaves out share the gradient of an extreme.
+
+    The difference goes when what is left out is none of them.
+    """
+    reduced = r"(v\d+)(\.scatter_reduce\(.*'a(?:max|min)', include_self=False\))"
+    if not found.kind.endswith("values") or not matches(reduced, program):
+        return False
+    apart = [re.sub(reduced, r"(\1 * float('nan'))\2", statement) for statement in program]
+    return difference(apart, oracle, subject, watch) is None
+
+
+@kind
+def softmax_into_out(program, found, oracle, subject, watch):
+    """softmax(out=) refuses what requires grad, as all ops do; in PyTorch its result says that it has a history.
+
+    That can't be differentiated: its node is one that raises an error.
+    """
+    refused = strict(found, "functions with out=... arguments don't support")
+    if not refused or not matches(r"softmax\(.*out=", program[-1:]):
+        return False
+    with after(program, oracle) as run:
+        nodes = [type(t.grad_fn).__name__ for t in run.tensors().values() if t.grad_fn is not None]
+    return "NotImplemented" in nodes

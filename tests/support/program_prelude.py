@@ -4,6 +4,7 @@ import types
 
 PRELUDE = """
 import copy
+import functools
 import io
 import pickle
 

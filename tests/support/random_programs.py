@@ -24,6 +24,7 @@ import warnings
 
 from support import (  # noqa: F401
     program_areas,
+    program_further,
     program_layouts,
     program_listed,
     program_modules,
