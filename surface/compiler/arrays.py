@@ -159,6 +159,7 @@ class Recorder:
     def __init__(self, sizes=None):
         self.sizes, self.given = sizes, ()
         self.steps: list[Step] = []
+        self.drawn: list = []  # the generators that this thread drew from
         self.buffers: list[Buffer] = []
         self.known: dict[int, Buffer] = {}
         self.failure = self.op = None
@@ -253,6 +254,7 @@ class Recorder:
         draws: list = []  # a kernel that looked at values before it drew numbers has not said that it does
         with watching_random(draws.append) if kind == "kernel" else nullcontext():
             result = function(*changed(_example, args), **changed(_example, kwargs))
+        self.drawn += draws
         effect = "random" if draws else effect
         if out is not None:
             self.note(Step(kind, name, function, self.plain(args), self.plain(kwargs), (), _values(out), effect))

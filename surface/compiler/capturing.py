@@ -23,7 +23,7 @@ from plugrad import (
 )
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Place, Recorder
-from plugrad.compiler.drawing import Draws
+from plugrad.compiler.drawing import Drawn, Draws
 from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.lending import lend, take_back
@@ -33,7 +33,7 @@ from plugrad.compiler.stepping import Steps
 from plugrad.compiler.world import PLAIN, Given, World
 from plugrad.dispatch.formulas import array_ops, forget_ops
 from plugrad.dispatch.op import Op
-from plugrad.extend import OpHook, rng
+from plugrad.extend import OpHook, rng, watching_random
 from plugrad.graph.modes import LEAF
 from plugrad.graph.nodes import Outputs
 from plugrad.regions import region
@@ -298,12 +298,12 @@ class Captured:
             for source in self.sources:
                 source.swap(recorder, place)
             with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_silent.before()):
-                with Steps(self, self.world.optimizers, recorder):
+                with watching_random(recorder.drawn.append), Steps(self, self.world.optimizers, recorder):
                     outputs = self.function(*args, **kwargs)
                 recorder.op = None
                 if recorder.failure is not None:
                     raise recorder.failure
-                now = is_grad_enabled(), get_default_dtype(), rng(numpy)
+                now = is_grad_enabled(), get_default_dtype(), generators["cpu"].source
                 if any(one is not other for one, other in zip(modes, now)):
                     raise recorder.refusal("the program sets a mode or a seed")
                 self._differentiate(outputs)
@@ -315,10 +315,14 @@ class Captured:
             _at_work.remove(recorder)
             for source in self.sources:
                 source.put_back()
+            alone = threading.active_count() == 1
             for generator, state in states:
-                generator.set_state(state)
+                if alone or any(one.source is generator.source for one in recorder.drawn):  # else another thread drew
+                    generator.set_state(state)
             differs = not self.world.holds() or not self.containers.holds() or self.world.changed_options()
-            drawn = draws.undone()
+            drawn = draws.differ()
+            if drawn and (alone or sys.exc_info()[0] is not None):
+                draws.undo()
             self.world.restore()
             self.containers.restore()
         if type(self.sizes) is Scope:
@@ -326,7 +330,7 @@ class Captured:
         if differs:
             raise ChangeError("the program changes Python objects, which a captured program would not do again")
         if drawn:
-            raise CaptureError("the program draws numbers from Python's or NumPy's generator")
+            raise Drawn(draws)
 
     def _compare(self):
         """Hold the program against those that were captured with one size each."""
@@ -475,12 +479,18 @@ class Captured:
 def capture(function, args, kwargs, grad_mode, sizes=lambda: None) -> Captured:
     """Return a captured program. What a capture loads is there from its beginning the second time.
 
-    `sizes()` is what `Captured` takes.
+    `sizes()` is what `Captured` takes. Who drew numbers while other threads ran, the second time tells.
     """
+    first = None
     while True:
         loaded = dict.__len__(registry.ops)
         try:
             return Captured(function, args, kwargs, grad_mode, sizes())
+        except Drawn as error:
+            if first is not None or threading.active_count() == 1:
+                (first or error).draws.undo()
+                raise
+            first = error
         except Exception:
             if dict.__len__(registry.ops) == loaded:
                 raise

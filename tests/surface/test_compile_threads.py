@@ -7,8 +7,11 @@ import copy
 import io
 import pickle
 import queue
+import random
 import threading
+import warnings
 
+import numpy
 import pytest
 
 import plugrad as torch
@@ -175,3 +178,49 @@ def test_a_capture_that_fails_beside_another_thread_leaves_the_parameters():
         Capture(net, forward, wrap)
     assert values(net.parameters()) == before
     assert all(type(p) is nn.Parameter and p.grad is None for p in net.parameters())
+
+
+@pytest.mark.parametrize("source", ["plugrad", "random", "numpy"])
+def test_random_numbers_that_another_thread_draws_during_a_capture_are_its_own(source):
+    draw = {
+        "plugrad": lambda: torch.rand(2).tolist(), "random": random.random, "numpy": lambda: numpy.random.rand(),
+    }[source]  # fmt: skip
+    net, drawn = model(), []
+    seeds = torch.manual_seed, random.seed, numpy.random.seed
+    for seed in seeds:
+        seed(3)
+    expected = [draw(), draw()]
+    for seed in seeds:
+        seed(3)
+
+    def use(net):
+        if not drawn:  # a second capture tells that it was not the program
+            drawn.append(draw())
+
+    capture = Capture(net, use)
+    assert not any(isinstance(one, BaseException) for one in capture.results)
+    assert [*drawn, draw()] == expected  # none twice
+    assert torch.allclose(capture.first, 2 * net(X))
+
+
+def test_a_program_that_draws_beside_another_thread_has_its_own_numbers():
+    def program(x):
+        return x + torch.rand(3)
+
+    def python(x):
+        return x + random.random()
+
+    event = threading.Event()
+    other = threading.Thread(target=event.wait)
+    other.start()
+    try:
+        for function, seed in (program, torch.manual_seed), (python, random.seed):
+            seed(5)
+            expected = function(X)
+            seed(5)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert torch.equal(torch.compile(function)(X), expected)
+    finally:
+        event.set()
+        other.join()
