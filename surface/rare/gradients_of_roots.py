@@ -30,10 +30,10 @@ def fitting_gradient(tensor, gradient, position: int) -> Tensor:
             f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a "
             f"shape of {tensor.shape}."
         )
-    if gradient.dtype.is_complex and not tensor.dtype.is_complex:
+    if gradient.dtype.is_complex is not tensor.dtype.is_complex:
         raise RuntimeError(
-            f"For complex Tensors, both grad_output and output are required to have the same dtype: got "
-            f"{gradient.dtype} and {tensor.dtype}"
+            "For complex Tensors, both grad_output and output are required to have the same dtype: got "
+            f"{gradient.dtype} and {tensor.dtype}; write gradient.to({tensor.dtype}) or .real"
         )
     same = gradient.dtype is tensor.dtype and gradient.device is tensor.device
     return gradient if same else gradient.to(tensor.device, tensor.dtype)

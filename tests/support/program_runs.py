@@ -41,7 +41,7 @@ eigvalsh( logdet( slogdet( det( inv( cholesky( matrix_power( multi_dot( chain_ma
 kron( cov( glu( block_diag( _scatter( std_mean( repeat_interleave( solve( heaviside( trapezoid( vander(
 combinations( cartesian_prod( diff( rot90( tile( nanmean( nansum( quantile( float_power( softmin( atleast_2d(
 take_along_dim( diag( diag_embed( dual_level( bernoulli_( exponential_( cauchy_(
-random_( uniform_( normal_( T.normal( autocast( sparse channel_shuffle( sinc(
+random_( uniform_( normal_( T.normal( autocast( sparse channel_shuffle( sinc( index_reduce(
 """.split()
 
 

@@ -440,4 +440,18 @@ PROGRAMS = {
         v = z.as_strided((6,), (1,))
         u = T.argsort(y, -1).as_strided((6,), (1,))
     """,
+    "a real gradient of a complex result": """
+        v0 = T.tensor([0.5, -1.5], requires_grad=True)
+        v1 = T.complex(v0, v0)
+        v2, = T.autograd.grad(v1, v0, T.ones_like(v0))
+        v1.backward(T.ones_like(v0))
+    """,
+    "the Frobenius norm is one of a matrix": """
+        v0 = T.arange(6.0).reshape(1, 2, 3)
+        v1 = v0.norm(dim=(0, 1, 2))
+        v2 = v0.norm("nuc")
+        v3 = v0[0].norm("nuc")
+        v4 = v0.norm(2, dim=(0, 1, 2))
+        v5 = v0.norm("nuc", 0)
+    """,
 }
