@@ -137,6 +137,12 @@ def log(xp, input):
     return xp.log(input)
 
 
+@log.kernel("cpu")
+@native("log", otherwise=log, plain=True, halves=True)
+def log_in_c(call, xp, input):
+    return call(input)
+
+
 @log.vjp
 def log_vjp(F, g, input):
     return g / conj(F, input)
@@ -153,6 +159,12 @@ def log2(xp, input):
     return xp.log2(input)
 
 
+@log2.kernel("cpu")
+@native("log2", otherwise=log2, plain=True, halves=True)
+def log2_in_c(call, xp, input):
+    return call(input)
+
+
 @log2.vjp
 def log2_vjp(F, g, input):
     return g / (conj(F, input) * math.log(2))
@@ -167,6 +179,12 @@ def log10(xp, input):
     tensor([0., 1.])
     """
     return xp.log10(input)
+
+
+@log10.kernel("cpu")
+@native("log10", otherwise=log10, plain=True, halves=True)
+def log10_in_c(call, xp, input):
+    return call(input)
 
 
 @log10.vjp
@@ -196,6 +214,12 @@ def _log1p_of_complex(xp, z):
     result.real = xp.where(abs(square) < 0.5, near, xp.log(xp.hypot(x + 1, y)))
     result.imag = xp.arctan2(y, x + 1)
     return result
+
+
+@log1p.kernel("cpu")
+@native("log1p", otherwise=log1p, plain=True, halves=True)
+def log1p_in_c(call, xp, input):
+    return call(input)
 
 
 @log1p.vjp

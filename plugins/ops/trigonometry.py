@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, complement, conj, hookimpl, unary
+from plugrad.extend import Op, binary, collect, complement, conj, hookimpl, native, unary
 
 from ._checks import COMPLEX, INTEGRAL, is_complex, refuse
 
@@ -22,6 +22,12 @@ def sin(xp, input):
     return xp.sin(input)
 
 
+@sin.kernel("cpu")
+@native("sin", otherwise=sin, plain=True, halves=True)
+def sin_in_c(call, xp, input):
+    return call(input)
+
+
 @sin.vjp
 def sin_vjp(F, g, input):
     return g * conj(F, F.cos(input))
@@ -36,6 +42,12 @@ def cos(xp, input):
     tensor([1.0000, 0.5403])
     """
     return xp.cos(input)
+
+
+@cos.kernel("cpu")
+@native("cos", otherwise=cos, plain=True, halves=True)
+def cos_in_c(call, xp, input):
+    return call(input)
 
 
 @cos.vjp
