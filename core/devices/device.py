@@ -165,16 +165,14 @@ class TensorType:
         self.rare = self.symbolic or self.home is self  # whether every call takes the general path
         self.is_differentiable = element.is_floating_point or element.is_complex
         self.is_limited = element.is_complex or element in dtypes.EIGHT_BITS  # whether not every op takes it
-        # Python numbers as 0-d arrays; with bool any number gives another dtype, beside halves it is none
-        no = element is dtypes.bool or dtypes.is_half(self.np)
-        self.constants = None if no else _Integers() if dtypes.is_integral(self.np) else {}
+        # Python numbers as 0-d arrays; with bool any number gives another dtype
+        self.constants = None if element is dtypes.bool else _Integers() if dtypes.is_integral(self.np) else {}
 
     def variant(self) -> TensorType:
         """Return the variant of this type for tensors that have something rare about them."""
         if self.plain is not self:
             return self
-        if self._variant is None:
-            self._variant = TensorType(self.device, self.dtype, self)
+        self._variant = self._variant or TensorType(self.device, self.dtype, self)
         return self._variant
 
     def opened(self) -> TensorType:
@@ -186,17 +184,18 @@ class TensorType:
     def constant(self, value):
         """Return a Python number in the form in which the array module computes with it fastest.
 
-        NumPy takes twice as long for an array and a Python number as for an array and a 0-d array, which is kept for
-        the next time. Zero stays a number, since 0.0 and -0.0 are one key, and so does NaN, which equals no key.
+        A 0-d array, which is kept, takes NumPy half the time. 0.0 and -0.0 are one key, NaN is none: they stay numbers.
         """
-        if self.xp is not numpy or not value or value != value:
+        served = self.xp is numpy and value and value == value
+        if dtypes.is_half(self.np) and not (served and abs(value) <= 65504 and float(self.np.type(value)) == value):
+            raise ValueError("the general path rounds it, or computes with it as it is")
+        if not served:
             return value
         if len(self.constants) > 256:
             self.constants.clear()
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
             raise OverflowError("int too big to convert")
-        constant = self.constants[value] = numpy.array(value, self.np)
-        return constant
+        return self.constants.setdefault(value, numpy.array(value, self.np))
 
     def wrap(self, value):
         """Return the backend's array for what a kernel gave: NumPy gives scalars where 0-d arrays are meant."""

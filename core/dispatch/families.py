@@ -60,8 +60,9 @@ class Elementwise(Op):
 
     def fast_kernel(self, ttype):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
-        serves = ttype.np in _FLOATS and not ttype.symbolic and self.promote != "int"
-        return self.kernel_for(ttype.backend.name) if serves else None
+        kernel = None if ttype.symbolic or self.promote == "int" else self.kernel_for(ttype.backend.name)
+        halves = getattr(kernel, "halves", False) and self.operands == (0,) and dtypes.is_half(ttype.np)
+        return kernel if halves or ttype.np in _FLOATS else None
 
     def prepare(self, values, raw, ttype):
         described = []

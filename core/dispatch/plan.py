@@ -146,7 +146,8 @@ class CallPlan:
         """Whether the array function does with integers, bool or halves of a type just what the interpreter would."""
         op, dtype = self.op, ttype.np
         if is_half(dtype):
-            return self.target is None and not ttype.rare and self.direct in getattr(ttype.functions, "halves", ())
+            exact = self.direct != "true_divide" or self.lead.name != "other"  # beside a number its formula rounds once
+            return exact and not (self.target or ttype.rare) and self.direct in getattr(ttype.functions, "halves", ())
         if ttype.xp is not numpy or ttype.rare or not is_integral(dtype) or op.promote == "float" or not self.direct:
             return False
         count = sum(argument.role in ("lead", "operand", "partner") for argument in self.arguments)

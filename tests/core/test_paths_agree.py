@@ -311,6 +311,20 @@ def test_general_path_is_general():
         assert entered_of(variation, contextlib.nullcontext)[name] == 0
 
 
+@pytest.mark.skipif(plugrad.kernels.level() is None, reason="halves are computed in C alone")
+@pytest.mark.parametrize("dtype", [plugrad.float16, plugrad.bfloat16])
+def test_halves_take_the_fast_path_with_numbers_that_they_hold(dtype):
+    x = plugrad.ones(2, dtype=dtype)
+    calls = [
+        ("mul", lambda: x * 2, 0), ("mul", lambda: x * 0.1, 1), ("sub", lambda: 1 - x, 0), ("add", lambda: x + 1e6, 1),
+        ("add", lambda: x + -0.0, 1), ("div", lambda: x / 0.5, 0), ("exp", x.exp, 0), ("relu", x.relu, 0),
+    ]  # fmt: skip
+    for name, call_it, general in calls:
+        variation = call_variations.Variation(name, lambda call_it=call_it: (call_it, (), {}, []))
+        assert min(1, entered_of(variation, contextlib.nullcontext)[name]) == general, name
+        assert call_it().dtype is dtype
+
+
 def report(apart) -> str:
     """Return the differences as text."""
     lines = []
