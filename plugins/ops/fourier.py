@@ -6,13 +6,14 @@ The gradient of a linear map is its adjoint, and the adjoint of each of the thre
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from operator import index
 
 import numpy
 
 import plugrad
-from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, op, write_out
+from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, native, op, write_out
 
 from ._checks import dtype_word, ints, refuse
 
@@ -29,6 +30,54 @@ def _scaled(xp, result, scale, dtype):
     scaled = xp.empty_like(result)
     scaled.real, scaled.imag = result.real * scale, result.imag * scale  # infinity times 0j is NaN
     return scaled
+
+
+# ---------------------------------------------------------------------------------------------------- in C
+
+_FORWARD_IN_C, _BACKWARD_IN_C, _FROM_REAL, _TO_REAL = range(4)
+_LONGEST = {"f": 4096, "d": 2048}  # beyond, what is worked on does not stay near the processor: NumPy is quicker
+
+
+@lru_cache(maxsize=128)
+def _tables(length, real, char):
+    """Return (factors, roots of unity) as the C function takes them; None for lengths that it does not serve."""
+    n = length // 2 if real and length % 2 == 0 else length
+    factors, rest = [], n
+    for radix in (4, 2, 3, 5):
+        while rest > 1 and rest % radix == 0:
+            factors.append(radix)
+            rest //= radix
+    if rest != 1 or n > _LONGEST[char]:
+        return None
+    angles = [numpy.arange(n + 1) / numpy.longdouble(length)] if n != length else []
+    for radix in factors:
+        products = numpy.multiply.outer(numpy.arange(n // radix), numpy.arange(1, radix))
+        angles.append(products.ravel() / numpy.longdouble(n))
+        n //= radix
+    turns = numpy.concatenate([*angles, [0]]) * (-8 * numpy.arctan(numpy.longdouble(1)))
+    return (*factors, 0), numpy.stack([numpy.cos(turns), numpy.sin(turns)], 1).astype(char)
+
+
+def _in_c(call, kind, input, dim, length, scale, wanted, result):
+    """Return the transform of one dimension, which gets `wanted` numbers; NotImplemented if C does not serve it."""
+    if input is NotImplemented:
+        return input
+    char = input.dtype.char.lower()
+    tables = _tables(length, kind >= _FROM_REAL, char) if char in _LONGEST and length > 0 else None
+    if tables is None or not input.flags.c_contiguous:
+        return NotImplemented
+    shape = input.shape
+    output = numpy.empty((*shape[:dim], wanted, *shape[dim + 1 :]), result or input.dtype)
+    served = call(tables[1], input, output, kind, length, prod(shape[dim + 1 :]), scale, *tables[0])
+    return output if served is None else NotImplemented
+
+
+def _complex_in_c(call, input, dims, scale, forward):
+    kind, dtype = _FORWARD_IN_C if forward else _BACKWARD_IN_C, _COMPLEX.get(input.dtype.char)
+    for dim in dims:
+        size = 0 if input is NotImplemented else input.shape[dim]
+        input = _in_c(call, kind, input, dim, size, scale if dim == dims[-1] else 1.0, size, dtype)
+    return input
 
 
 def _node(input, dims, scale, forward):
@@ -51,6 +100,12 @@ def fft_c2c(xp, input, dims, scale, forward):
     else:
         result = (xp.fft.fftn if forward else xp.fft.ifftn)(input, axes=dims, norm=norm)
     return _scaled(xp, result, scale, dtype)
+
+
+@fft_c2c.kernel("cpu")
+@native("transform", otherwise=fft_c2c)
+def fft_c2c_in_c(call, xp, input, dims, scale, forward):
+    return _complex_in_c(call, input, dims, scale, forward) if dims else NotImplemented
 
 
 @fft_c2c.meta
@@ -93,6 +148,20 @@ def _half(shape, dims):
     return tuple(n // 2 + 1 if i == dims[-1] else n for i, n in enumerate(shape))
 
 
+@fft_r2c.kernel("cpu")
+@native("transform", otherwise=fft_r2c)
+def fft_r2c_in_c(call, xp, input, dims, scale, double=False):
+    if input.dtype.char not in _COMPLEX:
+        return NotImplemented
+    n = input.shape[dims[-1]]
+    result = _in_c(call, _FROM_REAL, input, dims[-1], n, scale, n // 2 + 1, _COMPLEX[input.dtype.char])
+    if len(dims) > 1 and result is not NotImplemented:
+        result = _complex_in_c(call, result, dims[:-1], 1.0, True)
+    if double and result is not NotImplemented:
+        result[_twin(dims, n)] *= 2
+    return result
+
+
 @fft_r2c.meta
 def fft_r2c_meta(input, dims, scale, double=False):
     return _half(input.shape, dims), _COMPLEX[input.dtype.char]
@@ -122,6 +191,19 @@ def fft_c2r(xp, input, dims, scale, n, double=True):
     sizes = [n if d == dims[-1] else input.shape[d] for d in dims]
     result = xp.fft.irfftn(input, sizes, dims, norm="forward")
     return _scaled(xp, result, scale, _REAL.get(input.dtype.char, input.dtype))
+
+
+@fft_c2r.kernel("cpu")
+@native("transform", otherwise=fft_c2r)
+def fft_c2r_in_c(call, xp, input, dims, scale, n, double=True):
+    char = input.dtype.char
+    if char not in _REAL or input.shape[dims[-1]] != n // 2 + 1:
+        return NotImplemented
+    if not double:
+        input = input.copy()
+        input[_twin(dims, n)] /= 2
+    input = _complex_in_c(call, input, dims[:-1], 1.0, False)
+    return _in_c(call, _TO_REAL, input, dims[-1], n, scale, n, _REAL[char])
 
 
 @fft_c2r.meta
@@ -183,11 +265,12 @@ def _resize(F, input, dims, sizes):
 def _transform(F, name, input, sizes, dims, norm, out):
     """One of the public functions, along non-negative `dims`; a size that is None stays as it is."""
     input = _prepare(name, input)
-    transform = name.removesuffix("2").removesuffix("n")
+    transform = name.rstrip("2n")
     forward, to_real, from_real = transform in _FORWARD, transform in ("irfft", "hfft"), transform in ("rfft", "ihfft")
     if (to_real or from_real) and not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    full = [input.shape[d] if n is None else ints((n,))[0] for d, n in zip(dims, sizes)]
+    shape = input.shape
+    full = [shape[d] if n is None else ints((n,))[0] for d, n in zip(dims, sizes)]
     if to_real and sizes[-1] is None:
         full[-1] = 2 * (full[-1] - 1)
     for n in full:
@@ -198,7 +281,8 @@ def _transform(F, name, input, sizes, dims, norm, out):
         input = _resize(F, input, dims, [*full[:-1], full[-1] // 2 + 1])
         result = F.fft_c2r(F.conjugated(input) if forward else input, dims, scale, full[-1])
     else:
-        input = _resize(F, input, dims, full)
+        if any(sizes):
+            input = _resize(F, input, dims, full)
         result = F.fft_r2c(input, dims, scale) if from_real else F.fft_c2c(input, dims, scale, forward)
         if from_real and not forward:
             result = F.conjugated(result)

@@ -1,11 +1,14 @@
 """How exact functions and sums in C are: in units in the last place, at every level of instructions."""
 
+import itertools
+
 import mpmath
 import numpy
 import pytest
 import scipy.special
 
 from plugrad import kernels
+from plugrad.plugins.ops import fourier
 
 pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
 LEVELS = kernels.levels() if kernels.level() else []
@@ -186,3 +189,30 @@ def test_sums_are_no_worse_than_those_of_numpy(level, shape):
             assert call(array, sums, dim, dim + 1, 1, False) is None
             ours, numpys = (numpy.sqrt(numpy.mean((value - exact) ** 2)) for value in (sums, array.sum(dim)))
             assert ours <= 1.25 * numpys + rounding
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_fourier_transforms(level):
+    """Of all factors, along any dimension, of few and many vectors; the error is that of the whole."""
+    call, random, lengths = functions(level)["transform"], numpy.random.default_rng(3), (1, 2, 5, 12, 27, 64, 100, 1000)
+    for dtype, n, (rows, inner) in itertools.product(FLOATS, lengths, ((1, 1), (3, 1), (70, 1), (2, 7), (2, 64))):
+        real, half = random.normal(size=(rows, n, inner)), (rows, n // 2 + 1, inner)
+        real, long = real.astype(dtype), numpy.longdouble
+        whole, half = (real + 1j * random.permutation(real), random.normal(size=half) + 1j * random.normal(size=half))
+        whole, half = (one.astype(numpy.result_type(dtype, numpy.complex64)) for one in (whole, half))
+        wide = numpy.clongdouble
+        cases = (
+            (fourier._FORWARD_IN_C, whole, numpy.fft.fft(whole.astype(wide), axis=1)),
+            (fourier._FORWARD_IN_C, real, numpy.fft.fft(real.astype(long), axis=1)),
+            (fourier._BACKWARD_IN_C, whole, numpy.fft.ifft(whole.astype(wide), axis=1, norm="forward")),
+            (fourier._FROM_REAL, real, numpy.fft.rfft(real.astype(long), axis=1)),
+            (fourier._TO_REAL, half, numpy.fft.irfft(half.astype(wide), n, axis=1, norm="forward")),
+        )
+        for kind, given, exact in cases:
+            result = real.dtype if kind == fourier._TO_REAL else whole.dtype
+            ours = fourier._in_c(call, kind, given, 1, n, 0.5, exact.shape[1], result)
+            wrong = numpy.sqrt((abs(ours - exact / 2) ** 2).sum() / (abs(exact / 2) ** 2).sum())
+            assert wrong <= 1.5 * numpy.finfo(dtype).eps, (dtype, n, rows, inner, kind)
+    assert fourier._tables(4097, False, "f") is fourier._tables(14, False, "d") is None
+    infinite = numpy.array([[1.0, numpy.inf]])
+    assert fourier._in_c(call, fourier._FROM_REAL, infinite, 1, 2, 1.0, 2, "complex128") is NotImplemented
