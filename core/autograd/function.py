@@ -133,7 +133,7 @@ def _run(node, args, kwargs):
         result = rare.function_of_duals(_run, node, args, kwargs, inputs)
         if result is not None:
             return result
-    needs = tuple([any([tensor._live_edge() is not None for tensor in tensors]) for tensors in by_argument])
+    needs = tuple([True in [tensor._live_edge() is not None for tensor in tensors] for tensors in by_argument])
     context = node.context()
     context.needs_input_grad, context.num_inputs = needs, len(arguments)
     start, records = tick(), not paused or mode.records()

@@ -35,7 +35,7 @@ def tensors_in(value) -> list:
 
 def is_any(tensor, tensors) -> bool:
     """Whether a tensor is the same object as one of some others."""
-    return any([tensor is other for other in tensors])
+    return id(tensor) in map(id, tensors)
 
 
 class _Saved:
@@ -172,19 +172,19 @@ class FunctionNode(Node):
         to_save = attributes.pop("_to_save", ())
         saved = []
         others = [tensor for name in attributes if name not in _GIVEN for tensor in tensors_in(attributes[name])]
+        known = [*map(id, outputs)]
         for tensor in to_save:
             if tensor is None:
                 saved.append(None)
                 continue
             if inference.exist and inference.marked(tensor):
                 raise RuntimeError(inference.not_saved(f"{self.user.__name__} saved a tensor"))
-            number = next((i for i, output in enumerate(outputs) if output is tensor), None)
+            number = known.index(id(tensor)) if id(tensor) in known else None
             saved.append(_Saved(tensor, number if tensor._edge is not None else None))
             if number is None:
                 others.append(tensor)
-        for tensor in others:
-            if not is_any(tensor, inputs):
-                self.arguments = args, kwargs
+        if others and not {*map(id, others)} <= {*map(id, inputs)}:
+            self.arguments = args, kwargs
         if modes.special and mode.saved_hooks:
             pack, unpack = mode.saved_hooks[-1]
             with no_grad():
