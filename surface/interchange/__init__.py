@@ -43,8 +43,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         result = result.clone()
     if requires_grad is None:
         requires_grad = isinstance(obj, Tensor) and obj.requires_grad
-        if requires_grad is result.requires_grad:
-            return result
+        if requires_grad is result.requires_grad and not (requires_grad and result.is_leaf):
+            return result  # of other leaves a view without history gets a flag of its own
     return result.requires_grad_(requires_grad) if result.is_leaf or requires_grad else result.detach()
 
 

@@ -49,12 +49,13 @@ def missed(program, found, oracle, subject, watch):
 
 @kind
 def saved_instead(program, found, oracle, subject, watch):
-    """Some ops keep an argument where PyTorch keeps what it made of it: writes to it are refused.
+    """Some ops keep an argument or result where PyTorch keeps what it made of it: writes to it are refused.
 
-    They are listed in `tests/parity/test_saved_values.py`, but for the divisor of a number.
+    They are listed in `tests/parity/test_saved_values.py`, but for the divisor of a number, and the outputs of RNN and
+    GRU, which PyTorch copies together from those of the steps.
     """
     kept = "cross_entropy|l1_loss|kron|tensordot|einsum|(group|instance)_norm|svdvals|ndtr"
-    kept = rf"-?[\d.]+ / v| @ |nn\.Linear\(|({kept})\("
+    kept = rf"-?[\d.]+ / v| @ |nn\.(Linear|RNN|GRU)\(|({kept})\("
     return matches(kept, program) and strict(found, "modified by an inplace operation")
 
 

@@ -440,6 +440,13 @@ PROGRAMS = {
         v = z.as_strided((6,), (1,))
         u = T.argsort(y, -1).as_strided((6,), (1,))
     """,
+    "asarray() gives a view without history a flag of its own": """
+        v0 = T.tensor([-0.5, 1.0], requires_grad=True)
+        with T.no_grad():
+            v1 = v0[...]
+        v2 = T.asarray(v1)
+        v1.sum().backward()
+    """,
     "a real gradient of a complex result": """
         v0 = T.tensor([0.5, -1.5], requires_grad=True)
         v1 = T.complex(v0, v0)
