@@ -54,10 +54,11 @@ def backward(
         warn_missing(tensors, report)
     targets = None
     if inputs is not None:
-        inputs = _targets(inputs, tensors)
+        given = _tuple(inputs)
+        inputs = [(one, isinstance(was, Tensor)) for one, was in zip(_targets(given, tensors), given)]
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        targets = lambda: {_target(tensor, retain=True): True for tensor in inputs}  # noqa: E731
+        targets = lambda: {_target(tensor, retain=whole): True for tensor, whole in inputs}  # noqa: E731
     walk(tensors, gradients, retain=retain, create=create_graph, targets=targets)
 
 

@@ -447,6 +447,13 @@ PROGRAMS = {
         v2 = T.asarray(v1)
         v1.sum().backward()
     """,
+    "a backward to an edge of the graph retains nothing": """
+        v0 = T.tensor([-0.5, 1.0], requires_grad=True)
+        v1 = v0 * 2
+        v2 = v1 * 3
+        T.autograd.backward(v2.sum(), inputs=[T.autograd.graph.get_gradient_edge(v1), v0], retain_graph=True)
+        T.autograd.backward(v2.sum(), inputs=[v1])
+    """,
     "a real gradient of a complex result": """
         v0 = T.tensor([0.5, -1.5], requires_grad=True)
         v1 = T.complex(v0, v0)
