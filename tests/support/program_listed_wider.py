@@ -385,3 +385,16 @@ def softmax_into_out(program, found, oracle, subject, watch):
     with after(program, oracle) as run:
         nodes = [type(t.grad_fn).__name__ for t in run.tensors().values() if t.grad_fn is not None]
     return "NotImplemented" in nodes
+
+
+@kind
+def variances_over_no_dimension(program, found, oracle, subject, watch):
+    """dim=() is all dimensions, also for the gradient of a variance; PyTorch's divides by the count of one element.
+
+    The difference goes when dim is None.
+    """
+    over = r"(\.(?:var|std)\(|T\.(?:std|var)_mean\(v\d+, )(?:\(\)|\[\])"
+    if not found.kind.endswith("values") or not matches(over, program):
+        return False
+    whole = [re.sub(over, r"\1None", statement) for statement in program]
+    return difference(whole, oracle, subject, watch) is None
