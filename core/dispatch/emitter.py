@@ -325,7 +325,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         if wanted[0].role == "leads":
             (name,) = (argument.name for argument in wanted)
             cls = self.nodes[mask] = op.node(mask, (name,), self.multiple, real=not self.multiple)
-            edges = f"tuple([x if x._edge is _LEAF else x._edge for x in {name}])"
+            edges = f"(*[x if x._edge is _LEAF else x._edge for x in {name}],)"
             fits = f"[(x._data.shape, _t.np) if x._edge is not None else None for x in {name}]"
         else:
             cls = self.nodes[mask] = op.node(mask, (), self.multiple, real=not plan.view and not self.multiple)

@@ -107,8 +107,8 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
 
 
 def _safe(name: str) -> str:
-    """Names of saved values may not hide the parameters of `pull`."""
-    return f"{name}_" if name in ("self", "F", "g", "saved") else name
+    """Return a name that hides none of what `pull` uses."""
+    return f"{name}_"
 
 
 def _saver(op, name):

@@ -25,8 +25,9 @@ def compile_function(source: str, name: str, label: str, names: dict):
     """Compile one function from source that tracebacks can show, and return it."""
     filename = f"<plugrad {label}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    exec(compile(source, filename, "exec"), names)
-    return names[name]
+    made: dict = {}  # not among the names: an op may be called as a builtin that its own source uses
+    exec(compile(source, filename, "exec"), names, made)
+    return made[name]
 
 
 # ---------------------------------------------------------------------------------------------------- signatures

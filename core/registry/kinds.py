@@ -79,8 +79,10 @@ def declare_kind(name, *, home, base=None, what="classes", named_by="__name__") 
 
 
 def is_name(text: str) -> bool:
-    """Whether something can be called so: no keyword, and none of Python's own `__names__`."""
-    return text.isidentifier() and not keyword.iskeyword(text) and not (text[:2] == text[-2:] == "__")
+    """Whether something can be called so: no keyword, none of Python's own `__names__`, and as Python reads it."""
+    if not text.isidentifier() or keyword.iskeyword(text) or text[:2] == text[-2:] == "__":
+        return False
+    return text.isascii() or compile(text, "name", "eval").co_names == (text,)  # fullwidth letters are read as others
 
 
 def no_place(dotted: str) -> str:

@@ -137,3 +137,46 @@ def full_of_a_builtins_name(xp, size, {name}=1, *, dtype):
         plugrad.of_a_builtins_name(plugrad.ones(2), **{name: "other"})
     for size, value in (((2,), 1), ([2], 3), ((2,), None)):
         assert plugrad.full_of_a_builtins_name(size, **{name: value}).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", "type tuple list len Exception retain op g_".split())
+def test_ops_and_their_tensors_may_be_called_as_builtins_are(name):
+    """Else the code that is made for the op, or for its gradient, calls the op or one of the tensors."""
+    names: dict = {}
+    exec(f"""
+def doubled(xp, input):
+    "Twice the input."
+    return input * 2 + 0
+
+def product(xp, input, {name}):
+    "The product."
+    return input * {name}
+
+def first(xp, {name}):
+    "Twice the first of a list."
+    return {name}[0] * 2
+
+def product_vjp(F, g, input, {name}):
+    return g * {name}, g * input
+
+def first_vjp(F, g, {name}):
+    return [2 * g, *(0 * t for t in {name}[1:])]
+""", names)  # fmt: skip
+    doubled = plugrad.extend.unary(names["doubled"], name=name, at=(f"doubled_{name}",), vjp=None)
+    product = plugrad.extend.binary(names["product"], name=f"product_of_{name}")
+    first = plugrad.extend.op(names["first"], name=f"first_of_{name}", sequence=True)
+    product.vjp("input", name)(names["product_vjp"])
+    first.vjp(names["first_vjp"])
+    register(doubled, product, first)
+    x = plugrad.ones(2, requires_grad=True)
+    for result in doubled(plugrad.ones(2)), product(x, 2 * x), first([2 * x, x]):
+        if result.requires_grad:
+            result.sum().backward()
+        with pytest.raises(TypeError, match="must be Tensor"):
+            doubled("a")
+    assert x.grad.tolist() == [8.0, 8.0]
+
+
+def test_names_are_those_that_python_reads():
+    with pytest.raises(TypeError, match="a Python name"):
+        register(plugrad.extend.unary(lambda xp, input: input + 1, name="\uff41", vjp=None))
