@@ -25,9 +25,9 @@ def compile_function(source: str, name: str, label: str, names: dict):
     """Compile one function from source that tracebacks can show, and return it."""
     filename = f"<plugrad {label}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    made: dict = {}  # not among the names: an op may be called as a builtin that its own source uses
-    exec(compile(source, filename, "exec"), names, made)
-    return made[name]
+    defined: dict = {}  # not among the names: an op may be called as a builtin that its own source uses
+    exec(compile(source, filename, "exec"), names, defined)
+    return defined[name]
 
 
 # ---------------------------------------------------------------------------------------------------- signatures
