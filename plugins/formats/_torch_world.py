@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections import Counter, OrderedDict, defaultdict
 
@@ -359,7 +360,10 @@ def _keys(make):
     call = _plain(make, list, tuple)
 
     def checked(world, *items):
-        return call(world, *[[*map(quickly_hashed, one)] for one in items])
+        for one in items:
+            if type(one) in (list, tuple):  # else it is refused, and may be a range of a thousand million numbers
+                collections.deque(map(quickly_hashed, one), 0)
+        return call(world, *items)
 
     return checked
 

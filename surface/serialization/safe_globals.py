@@ -67,11 +67,23 @@ def _names(one) -> list:
     return [f"{one.__module__}.{one.__qualname__}", f"{one.__module__}.{one.__name__}"]
 
 
+def _made_of(make, *kinds):
+    """Return what calls `make` with one argument of a few types: a number or a range could stand for any memory."""
+
+    def call(*arguments):
+        if len(arguments) > 1 or arguments and type(arguments[0]) not in kinds:
+            raise CheckpointError(f"Weights only load failed: a {make.__name__} is made of something else")
+        return make(*arguments)
+
+    return call
+
+
 # What holds plain data, or makes an empty object of a class that is itself looked up.
 _PLAIN = {
-    "collections.OrderedDict": OrderedDict, "collections.defaultdict": defaultdict, "collections.Counter": Counter,
-    "builtins.set": set, "builtins.frozenset": frozenset, "builtins.complex": complex, "builtins.slice": slice,
-    "builtins.bytearray": bytearray, "builtins.range": range, "builtins.object": object,
+    "collections.OrderedDict": OrderedDict, "collections.defaultdict": defaultdict,
+    "collections.Counter": _made_of(Counter, dict), "builtins.set": _made_of(set, list, tuple),
+    "builtins.frozenset": _made_of(frozenset, list, tuple), "builtins.complex": complex, "builtins.slice": slice,
+    "builtins.bytearray": _made_of(bytearray, bytes), "builtins.range": range, "builtins.object": object,
     "plugrad.tensor.tensor.Tensor": plugrad.Tensor, "plugrad.Tensor": plugrad.Tensor,
 }  # fmt: skip
 

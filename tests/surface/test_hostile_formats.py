@@ -174,6 +174,7 @@ BAD = {
     "a state of a dict": b"\x80\x02}}X\x09\x00\x00\x00__class__K\x01sb.",
     "a class that is changed": b"\x80\x02ccollections\nOrderedDict\n}X\x01\x00\x00\x00xK\x01sb.",
     "an attribute of OrderedDict": b"\x80\x02ccollections\nOrderedDict\n)R}X\x05\x00\x00\x00itemsK\x01sb.",
+    "a set of a range": b"\x80\x02cbuiltins\nset\n(cbuiltins\nrange\n(J\xff\xff\xff\x7ftRtR.",
     "bytes by number": b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.",
     "dtype with objects": b"\x80\x02cnumpy\ndtype\nX\x01\x00\x00\x00O\x85R.",
 }
