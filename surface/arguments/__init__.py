@@ -58,6 +58,7 @@ def checked(**declarations):
                     raise TypeError(_said(f"{function.__name__}(): argument '{name}'", wanted, value))
             return function(*args, **kwargs)
 
+        call.__asks__ = any("Tensor" in kind(one).words for one in declarations.values())
         return call
 
     return decorate

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import functools
 
-from plugrad import Tensor, absent
+from plugrad import Tensor
 from plugrad.dispatch import interception
 from plugrad.graph.modes import Exit, Region, mode, region
+from plugrad.registry import lazy_names
 from plugrad.tensor.overriding import watch_classes
 
 __all__ = [
     "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "WithoutDispatchModes",
     "_get_current_function_mode", "_get_current_function_mode_stack", "dispatch_mode_stack", "handle_torch_function",
-    "in_dispatch_mode",
+    "in_dispatch_mode", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
     "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "watch_classes",
     "wrap_torch_function",
 ]  # fmt: skip
@@ -248,6 +249,7 @@ def wrap_torch_function(dispatcher):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return func(*args, **kwargs)
 
+        wrapped.__asks__ = True
         return wrapped
 
     return decorate
@@ -276,4 +278,7 @@ def overridable(function):
     return wrap_torch_function(_of_others)(function)
 
 
-__getattr__ = absent.attributes("overrides")
+__getattr__, __dir__ = lazy_names(
+    globals(), None,
+    {"overrides.listing": "get_ignored_functions get_overridable_functions get_testing_overrides"},
+)  # fmt: skip

@@ -24,6 +24,7 @@ def _of_tensors(name):
             return plugrad.overrides.handle_torch_function(function, (input, *args), input, *args, **kwargs)
         raise TypeError(f"{name}(): an argument must be a Tensor, not {type(input).__name__}")
 
+    function.__asks__ = True
     return function
 
 

@@ -178,3 +178,34 @@ def test_a_class_gets_the_item_methods_that_tensor_has():
         return Telling.told
 
     assert use(torch) == use(oracle)
+
+
+PLACES = ["", "functional", "nn.functional", "nn.init", "linalg", "fft", "special", "Tensor"]
+
+
+def test_functions_are_listed_as_overridable_or_as_not():
+    """What PyTorch lists is listed, but for questions to a Tensor itself, which no class is asked about here."""
+    ours, theirs = torch.overrides.get_overridable_functions(), oracle.overrides.get_overridable_functions()
+    listed, told = ({one for functions in lists.values() for one in functions} for lists in (ours, theirs))
+    ignored, missing = torch.overrides.get_ignored_functions(), set()
+    for place in PLACES:
+        there, here = (functools.reduce(getattr, filter(None, place.split(".")), T) for T in (oracle, torch))
+        assert ours[here]
+        for name in dir(there):
+            function = getattr(here, name, None) if name[0] != "_" else None
+            if getattr(function, "_is_absent", not inspect.isfunction(function)):
+                continue
+            if getattr(there, name) in told:
+                assert (function in listed) != (function in ignored), (place, name)
+                missing |= {(place, name)} if function in ignored else set()
+    assert {place for place, _ in missing} == {"Tensor"}
+    assert not {name for _, name in missing} & {"add_", "detach", "expand", "copy_", "uniform_"}
+    assert {torch.zeros, torch.is_tensor, torch.from_numpy} <= ignored and torch.Tensor.__setitem__ in listed
+
+
+def test_stand_ins_have_the_signatures_of_what_they_stand_for():
+    for function, stand_in in torch.overrides.get_testing_overrides().items():
+        assert inspect.signature(function) == inspect.signature(stand_in)
+        assert _asked(stand_in, inspect.signature(stand_in)) == -1
+    with pytest.raises(TypeError):
+        torch.overrides.get_testing_overrides()[torch.mm](1)

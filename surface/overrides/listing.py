@@ -1,0 +1,91 @@
+"""Which functions classes and modes may take over: what the records, and the functions themselves, say of it."""
+
+from __future__ import annotations
+
+import inspect
+import types
+
+import plugrad
+import plugrad.native
+from plugrad import Tensor
+
+_NAMESPACES = ("", "functional", "nn.functional", "nn.init", "Tensor", "linalg", "fft", "special")
+
+
+def asks(function) -> bool:
+    """Whether a function asks the classes of its arguments, as ops that take tensors do, and their other forms."""
+    op = getattr(function, "__op__", None)
+    if op is not None:
+        return op.family != "factory"
+    code = getattr(function, "__code__", None)
+    generated = code is not None and code.co_filename.startswith(("<plugrad in-place ", "<plugrad operator "))
+    if generated or getattr(function, "__asks__", False) or function is Tensor.detach:
+        return True
+    return hasattr(function, "__wrapped__") and asks(function.__wrapped__)
+
+
+def _functions(place):
+    """Yield the public functions of a namespace, and of Tensor its operators too."""
+    namespace = plugrad
+    for name in filter(None, place.split(".")):
+        namespace = getattr(namespace, name)
+    for name in (*dir(namespace), *(plugrad.native.__all__ if namespace is plugrad else ())):
+        if name.startswith("_") and not (namespace is Tensor and name.startswith("__")):
+            continue
+        value = getattr(namespace, name)
+        if isinstance(value, types.FunctionType) and not getattr(value, "_is_absent", False):
+            yield namespace, value
+
+
+def get_overridable_functions() -> dict:
+    """Return the functions that `__torch_function__` is asked about, in lists.
+
+    The keys are the modules and the class that have them. Properties are not asked about here.
+
+    >>> import plugrad as torch
+    >>> listed = torch.overrides.get_overridable_functions()
+    >>> torch.add in listed[torch], torch.zeros in listed[torch], torch.Tensor.__setitem__ in listed[torch.Tensor]
+    (True, False, True)
+    """
+    asking: dict = {}
+    for place in _NAMESPACES:
+        for namespace, function in _functions(place):
+            if asks(function):
+                asking.setdefault(namespace, {})[function] = None
+    return {namespace: [*functions] for namespace, functions in asking.items()}
+
+
+def get_ignored_functions() -> set:
+    """Return the public functions that `__torch_function__` is not asked about.
+
+    Function modes are: `zeros` takes no tensors, so that no class can be asked about it, but a mode is.
+
+    >>> import plugrad as torch
+    >>> torch.zeros in torch.overrides.get_ignored_functions()
+    True
+    """
+    return {function for place in _NAMESPACES for _, function in _functions(place) if not asks(function)}
+
+
+def get_testing_overrides() -> dict:
+    """Return for each overridable function one of the same signature that returns -1.
+
+    >>> import inspect
+    >>> import plugrad as torch
+    >>> stand_in = torch.overrides.get_testing_overrides()[torch.mm]
+    >>> stand_in(torch.ones(1, 1), torch.ones(1, 1)), [*inspect.signature(stand_in).parameters][:2]
+    (-1, ['input', 'mat2'])
+    """
+    listed = get_overridable_functions().values()
+    return {function: _stand_in(function) for functions in listed for function in functions}
+
+
+def _stand_in(function):
+    signature = inspect.signature(function)
+
+    def stand_in(*args, **kwargs):
+        signature.bind(*args, **kwargs)
+        return -1
+
+    stand_in.__signature__, stand_in.__name__ = signature, function.__name__
+    return stand_in
