@@ -43,14 +43,19 @@ class Future(typing.Generic[T]):
         return self._future.result()
 
     def then(self, callback) -> Future:
-        """Return a future of what `callback(self)` gives, which is called as soon as this one is done."""
+        """Return a future of what `callback(self)` gives, which is called as soon as this one is done.
+
+        An error of the callback's becomes a RuntimeError that tells of it, its cause.
+        """
         after = Future(devices=self._devices)
 
         def run(_):
             try:
                 after.set_result(callback(self))
             except Exception as error:
-                after.set_exception(error)
+                told = f"Got the following error when running the callback: {type(error).__name__}: {error}"
+                after.set_exception(RuntimeError(told))
+                after._future.exception().__cause__ = error
 
         self._future.add_done_callback(run)
         return after
