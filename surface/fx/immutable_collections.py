@@ -35,10 +35,14 @@ immutable_list = _without(
 immutable_dict = _without(dict, *_CHANGES, "popitem", "setdefault", "update")
 
 _pytree.register_pytree_node(
-    immutable_list, lambda values: (list(values), None), lambda values, context: immutable_list(values)
+    immutable_list,
+    lambda values: (list(values), None),
+    lambda values, context: immutable_list(values),
+    flatten_with_keys_fn=_pytree._list_flatten_with_keys,
 )
 _pytree.register_pytree_node(
     immutable_dict,
     lambda values: (list(values.values()), list(values)),
     lambda values, keys: immutable_dict(zip(keys, values)),
+    flatten_with_keys_fn=_pytree._dict_flatten_with_keys,
 )

@@ -1,5 +1,6 @@
 """Trees of containers: the same leaves, structures, texts and errors as PyTorch's."""
 
+import importlib
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
@@ -62,3 +63,14 @@ def test_functions(use):
             return type(error)
 
     assert run(ours) == run(theirs)
+
+
+@pytest.mark.parametrize("library", ["plugrad", "torch"])
+def test_what_graphs_hold_has_paths(library):
+    collections = importlib.import_module(f"{library}.fx.immutable_collections")
+    tree = importlib.import_module(f"{library}.utils._pytree")
+    held = collections.immutable_dict(a=collections.immutable_list([1, (2, 3)]), b=4)
+    told = [(tree.keystr(path), leaf) for path, leaf in tree.tree_leaves_with_path(held)]
+    assert told == [("['a'][0]", 1), ("['a'][1][0]", 2), ("['a'][1][1]", 3), ("['b']", 4)]
+    doubled = tree.tree_map_with_path(lambda path, leaf: 2 * leaf, held)
+    assert doubled == {"a": [2, (4, 6)], "b": 8} and type(doubled) is type(held)
