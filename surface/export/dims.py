@@ -156,10 +156,10 @@ def _axes(example, shape, path, number) -> dict:
 
 
 class Guards(nn.Module):
-    """Checks the shapes of the inputs of an exported program.
+    """Checks the shapes of the inputs of an exported program, and the values of those that are no tensors.
 
     Args:
-        specs: for each tensor (path of it, [size or Dim]).
+        specs: for each tensor (path of it, [size or Dim]), for other inputs (path, (value,)).
     """
 
     def __init__(self, specs):
@@ -167,12 +167,17 @@ class Guards(nn.Module):
         self.specs = specs
 
     def forward(self, *args):
-        tensors = [leaf for leaf in nest.leaves(args) if isinstance(leaf, Tensor)]
+        leaves, later = list(nest.leaves(args)), []
         values: dict = {}
-        if len(tensors) != len(self.specs):
-            raise AssertionError(f"Guard failed: {len(self.specs)} tensors are expected, and there are {len(tensors)}")
-        later = []
-        for (path, sizes), tensor in zip(self.specs, tensors):
+        if len(leaves) != len(self.specs):
+            raise AssertionError(f"Guard failed: {len(self.specs)} inputs are expected, and there are {len(leaves)}")
+        for (path, sizes), tensor in zip(self.specs, leaves):
+            if isinstance(sizes, tuple) and (type(tensor), tensor) != (type(sizes[0]), sizes[0]):
+                raise AssertionError(f"Guard failed: {path} == {sizes[0]!r}, and it is {tensor!r}")
+            if isinstance(sizes, tuple):
+                continue
+            if not isinstance(tensor, Tensor):
+                raise AssertionError(f"Guard failed: {path} is a tensor, and it is {tensor!r}")
             if tensor.ndim != len(sizes):
                 raise AssertionError(f"Guard failed: {path}.ndim == {len(sizes)}, and it is {tensor.ndim}")
             for axis, (wanted, size) in enumerate(zip(sizes, tensor.shape)):

@@ -9,6 +9,7 @@ from plugrad import Tensor, fx, nest, nn, serialization
 from plugrad.export.dims import Dim, Guards, ValueRange, axes_of
 from plugrad.export.graphs import graph_of
 from plugrad.export.signature import (
+    ConstantArgument,
     ExportGraphSignature,
     InputKind,
     InputSpec,
@@ -69,7 +70,11 @@ class ExportedProgram:
                 inputs.append(InputSpec(InputKind.PARAMETER, argument, name))
             else:
                 inputs.append(InputSpec(InputKind.BUFFER, argument, name, name in kept))
-        inputs += [InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None) for node in builder.inputs]
+        names = [name for name, *_ in self._script._staged.trees["forward"]["arguments"]]
+        values = {path: sizes for path, sizes in self._specs if isinstance(sizes, tuple)}
+        for name, node in zip(names, builder.inputs):
+            given = ConstantArgument(node.name, *values[name]) if name in values else TensorArgument(node.name)
+            inputs.append(InputSpec(InputKind.USER_INPUT, given, None))
         (result,) = next(node for node in self.graph.nodes if node.op == "output").args
         nodes = [leaf for leaf in nest.leaves(result) if isinstance(leaf, fx.Node)]
         return ExportGraphSignature(inputs, [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(n.name)) for n in nodes])
@@ -144,7 +149,8 @@ class ExportedProgram:
         """
         if self.example_inputs is None:
             raise NotImplementedError("a program that was loaded has no example inputs to run it with")
-        axes = [{axis: n for axis, n in enumerate(sizes) if isinstance(n, Dim)} for _, sizes in self._specs]
+        tensors = [sizes for _, sizes in self._specs if isinstance(sizes, list)]
+        axes = [{axis: n for axis, n in enumerate(sizes) if isinstance(n, Dim)} for sizes in tensors]
         table = {getattr(op, "__op__", op): function for op, function in (decomp_table or {}).items()}
         args, kwargs = self.example_inputs
         names = [name for name, *_ in self._script._staged.trees["forward"]["arguments"]]
@@ -188,7 +194,7 @@ def _put(root, path, value) -> None:
 class _Exporter(Tracer):
     """A tracer that refuses decisions by values."""
 
-    RESULTS = (int, float, bool, str, type(None))
+    RESULTS = CONSTANTS = (int, float, bool, str, type(None))
 
     def looked_at(self, what) -> None:
         raise RuntimeError(
@@ -222,7 +228,8 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
 
     Args:
         mod: the Module.
-        args, kwargs: a tuple and a dict of example inputs: tensors, and tuples, lists and dicts of them.
+        args, kwargs: a tuple and a dict of example inputs: tensors, numbers, texts and None, which stay what they are,
+            and tuples, lists and dicts of them.
         dynamic_shapes: which sizes may vary: {argument: {axis: Dim}}, or a tuple in the order of arguments.
 
     The program is run for some other sizes, too: UserError if it does not do the same there. RuntimeError for programs
@@ -349,6 +356,8 @@ def _specs(rows, axes) -> list:
         elif isinstance(example, (tuple, list)):
             for i, one in enumerate(example):
                 collect(f"{path}[{i}]", one)
+        else:
+            specs.append((path, (example,)))
 
     for name, example in rows:
         collect(name, example)
@@ -371,8 +380,10 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2) -> N
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
         )
     dims = [
-        [path, [[one.root.__name__, one.root.min, one.root.max, one.factor, one.offset] if isinstance(one, Dim) else one
-                for one in sizes]]
+        [path, {"value": sizes[0]} if isinstance(sizes, tuple) else [
+            [one.root.__name__, one.root.min, one.root.max, one.factor, one.offset] if isinstance(one, Dim) else one
+            for one in sizes
+        ]]
         for path, sizes in ep._specs
     ]  # fmt: skip
     serialization.save({**packed(ep._script, extra_files), "shapes": dims}, f)
@@ -385,13 +396,21 @@ def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram
         raise CheckpointError("the file holds no exported program: torch.jit.load and torch.load load others")
     script, extra = unpacked(tree)
     try:
-        specs = [(str(path), [_loaded_size(one) for one in sizes]) for path, sizes in tree["shapes"]]
+        specs = [(str(path), _loaded_spec(one)) for path, one in tree["shapes"]]
         program = ExportedProgram(copy.copy(script), specs)
     except (TypeError, ValueError, AttributeError, KeyError, AssertionError, IndexError, NotImplementedError) as error:
         raise damaged("the program", f"{type(error).__name__}: {error}") from error
     if extra_files is not None:
         extra_files.update({name: extra[name] for name in extra_files if name in extra})
     return program
+
+
+def _loaded_spec(one):
+    if isinstance(one, dict):
+        if not isinstance(one["value"], _Exporter.CONSTANTS):
+            raise ValueError("an input is no constant")
+        return (one["value"],)
+    return [_loaded_size(size) for size in one]
 
 
 def _loaded_size(one):

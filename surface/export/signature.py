@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-__all__ = ["ExportGraphSignature", "InputKind", "InputSpec", "OutputKind", "OutputSpec", "TensorArgument"]
+__all__ = [
+    "ConstantArgument", "ExportGraphSignature", "InputKind", "InputSpec", "OutputKind", "OutputSpec", "TensorArgument",
+]  # fmt: skip
 
 
 class InputKind(enum.Enum):
@@ -31,11 +33,19 @@ class TensorArgument:
 
 
 @dataclasses.dataclass
+class ConstantArgument:
+    """An argument that is no tensor: the program is for this value of it."""
+
+    name: str
+    value: int | float | bool | str | None
+
+
+@dataclasses.dataclass
 class InputSpec:
     """An input: its kind, name, and the name of the tensor in the state_dict that it takes."""
 
     kind: InputKind
-    arg: TensorArgument
+    arg: TensorArgument | ConstantArgument
     target: str | None
     persistent: bool | None = None
 
@@ -87,8 +97,9 @@ class ExportGraphSignature:
 
     @property
     def user_inputs(self) -> tuple:
-        """Names of the arguments."""
-        return tuple(one.arg.name for one in self.input_specs if one.kind is InputKind.USER_INPUT)
+        """Names of the arguments, and the values of those that are no tensors."""
+        arguments = [one.arg for one in self.input_specs if one.kind is InputKind.USER_INPUT]
+        return tuple(one.value if isinstance(one, ConstantArgument) else one.name for one in arguments)
 
     @property
     def user_outputs(self) -> tuple:

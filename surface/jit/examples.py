@@ -46,7 +46,7 @@ def traced(rows, call, root, strict, tracer=Tracer) -> tuple:
     arguments = []
     for name, example in rows:
         kind = of_value(example) or ANY
-        if any(not isinstance(leaf, Tensor) for leaf in leaves(example)):
+        if any(not isinstance(leaf, (Tensor, *tracer.CONSTANTS)) for leaf in leaves(example)):
             raise RuntimeError(
                 f"Type '{type(example).__name__}' cannot be traced. Only Tensors and (possibly nested) Lists, "
                 "Dicts, and "

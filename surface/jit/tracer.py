@@ -46,6 +46,7 @@ class Tracer(TorchFunctionMode):
     """Notes the calls of ops, with what each result is called."""
 
     RESULTS = ()  # of which types programs return values beside tensors
+    CONSTANTS = ()  # of which types examples may be that stay what they are
 
     def __init__(self, root=None):
         super().__init__()

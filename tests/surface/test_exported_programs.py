@@ -206,3 +206,27 @@ def test_what_can_not_be_taken_apart(tmp_path):
         load(tmp_path / "linear.pt2").run_decompositions({})
     with pytest.raises(ZeroDivisionError):
         program.run_decompositions({nn.functional.linear: lambda x, weight, bias=None: 1 / 0})
+
+
+class WithOptions(nn.Module):
+    def forward(self, x, k=2.0, *, mode="a", more=(None, True)):
+        x = x * k if mode == "a" else x + k
+        return x if more[1] else -x
+
+
+def test_arguments_that_are_no_tensors_stay_what_they_are():
+    x, given, options = plugrad.ones(4), (3.0,), {"mode": "b", "more": (None, False)}
+    shapes = {"x": {0: Dim("n")}, "k": None, "mode": None, "more": None}
+    program = export(WithOptions(), (x, *given), options, dynamic_shapes=shapes)
+    assert program.graph_signature.user_inputs[:3] == ("x", 3.0, "b")
+    file = io.BytesIO()
+    plugrad.export.save(program, file)
+    file.seek(0)
+    for one in (program, plugrad.export.load(file), program.run_decompositions()):
+        module = one.module()
+        assert module(plugrad.ones(6), *given, **options).tolist() == [-4.0] * 6
+        for other, changed in (((4.0,), {}), ((3,), {}), (given, {"mode": "a"}), (given, {"more": (None, True)})):
+            with pytest.raises(AssertionError, match="Guard failed: .* == "):
+                module(x, *other, **{**options, **changed})
+    with pytest.raises(RuntimeError, match="cannot be traced"):
+        export(WithOptions(), (x, object()))
