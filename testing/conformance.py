@@ -12,8 +12,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from plugrad.process_state import ProcessState
-from plugrad.process_state.of_python import FILTERS
+from plugrad.process_state import FILTERS, ProcessState
 from plugrad.testing.calls import Skip, described
 from plugrad.testing.targets import subject_of, subjects_of
 

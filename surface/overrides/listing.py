@@ -16,7 +16,7 @@ def asks(function) -> bool:
     """Whether a function asks the classes of its arguments, as ops that take tensors do, and their other forms."""
     op = getattr(function, "__op__", None)
     if op is not None:
-        return op.family != "factory"
+        return op.runs_on != "nothing"
     code = getattr(function, "__code__", None)
     generated = code is not None and code.co_filename.startswith(("<plugrad in-place ", "<plugrad operator "))
     if generated or getattr(function, "__asks__", False) or function is Tensor.detach:
