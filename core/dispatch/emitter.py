@@ -315,7 +315,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             self.add(1, f"_t = {self.plan.lead.name}{'[0]' * (self.plan.lead.role == 'leads')}._type")
         else:
             self.add(0, f"def make_node({self.node_arguments()}):")
-        self.add(1, self.node(mask, "return _n"))
+        self.add(1, self.node(mask, "_n.slots = {}\n" * self.multiple + "return _n"))
         return self.text
 
     def node(self, mask: int, end: str) -> str:

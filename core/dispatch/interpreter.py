@@ -234,8 +234,6 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, mask=True, m
     tensors, np, looked_at, node = [], ttype.np, op.any_order and not ttype.symbolic, None
     if mask and op.formulas and (not modes.paused or mode.grad):
         node = (make_node if makers is None else makers[-mask])(op, values, raw, tuple(results))
-        if node is not None:
-            node.slots = {}
     for i, item in enumerate(results):
         tensors.append(tensor := _new(Tensor))  # as `make` does
         tensor._data, dtype = item, item.dtype
@@ -292,6 +290,8 @@ def make_node(op, values, raw, y):
         inference.check_saved(op, cls, values)
     node = cls()
     node.edges, node.fit, node.rare, node.seq = tuple(edges), tuple(fits), None, tick()
+    if type(y) is tuple:
+        node.slots = {}
     given = [*raw, y]  # so -1 is the position of the output
     for at, what in cls.savers:
         if what is None and at >= 0 and given[at] is not values[at] and isinstance(values[at], Tensor):

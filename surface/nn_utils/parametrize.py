@@ -88,7 +88,7 @@ class ParametrizationList(ModuleList):
                         f"original.{kind}: {getattr(before, kind)}\n"
                         f"right_inverse(original).{kind}: {getattr(sources, kind)}"
                     )
-            original.data = sources
+            _fill(original, sources)
             _register(self, "original", original)
         else:
             self._hold(sources, original)
@@ -146,7 +146,7 @@ class ParametrizationList(ModuleList):
             raise ValueError(
                 f"{what} returned by `right_inverse` has dtype {value.dtype} while `{name}` has dtype {original.dtype}"
             )
-        original.data = value
+        _fill(original, value)
 
     def forward(self):
         """Return the tensor."""
@@ -288,7 +288,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
             try:
                 chain = ParametrizationList([parametrization], original, unsafe=unsafe)
             except BaseException:
-                original.data = before  # which takes the values of right_inverse before they are checked
+                _fill(original, before)  # which takes the values of right_inverse before they are checked
                 raise
             delattr(module, tensor_name)
             if not is_parametrized(module):
@@ -341,7 +341,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         if chain.is_tensor:
             original = chain.original
             if leave_parametrized:
-                original.data = value
+                _fill(original, value)
         else:
             original = Parameter(value) if value.requires_grad else value
         base = type_before_parametrizations(module)
@@ -353,6 +353,15 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
             module.__class__ = base
         _register(module, tensor_name, original)
     return module
+
+
+def _fill(original, value) -> None:
+    """Give a tensor the elements of another; the class of one that holds no memory itself is asked to."""
+    if type(original) is type(value) and hasattr(type(value), "__torch_dispatch__"):
+        with no_grad():
+            original.set_(value)
+    else:
+        original.data = value
 
 
 def type_before_parametrizations(module: Module) -> type:

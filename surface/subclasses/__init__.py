@@ -8,11 +8,11 @@ has its shape and its attributes, but no elements: gradient formulas then run on
 from __future__ import annotations
 
 from plugrad.subclasses.arrays import WrapperArray, copy_slots, make_wrapper_subclass
-from plugrad.subclasses.calls import call_of_dispatching, detached, item_of, ones_like, write_of_dispatching
+from plugrad.subclasses.calls import asked, call_of_dispatching, detached, item_of, ones_like, write_of_dispatching
 
 _make_wrapper_subclass = make_wrapper_subclass
 
 __all__ = [
-    "WrapperArray", "_make_wrapper_subclass", "call_of_dispatching", "copy_slots", "detached", "item_of",
+    "WrapperArray", "_make_wrapper_subclass", "asked", "call_of_dispatching", "copy_slots", "detached", "item_of",
     "make_wrapper_subclass", "ones_like", "write_of_dispatching",
 ]  # fmt: skip

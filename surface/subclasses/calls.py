@@ -56,6 +56,24 @@ def ask(classes, func, args, kwargs):
     )
 
 
+def asked(func, args) -> bool:
+    """Whether a function that is no op was carried out by the class of an argument, which it then has asked."""
+    classes = dispatching(args)
+    if classes:
+        given = nest.change(detached, list(args))
+        ask(classes, func, tuple(given), {})
+        _take_over(args[0], given[0])
+    return bool(classes)
+
+
+def _take_over(target, given) -> None:
+    """Give what a class wrote to the attributes that its class gave to what stood for it."""
+    before = attributes_of(target)
+    for name, attribute in attributes_of(given).items():
+        if before.get(name, target) is not attribute:
+            setattr(target, name, attribute)
+
+
 def call_of_dispatching(op, values, out, run):
     """Carry out a call of an op by the class of an argument, if one dispatches; `run()` is the call itself."""
     classes = dispatching((*values, out))
@@ -79,6 +97,7 @@ def write_of_dispatching(func, op, values, run):
     before = saved(values)
     args, kwargs = _as_written(op, nest.change(detached, list(values)))[1:]
     ask(classes, func, args, kwargs)
+    _take_over(target, args[0])
     if mode.grad and op.formulas:
         node = make_node(op, values, before, saved([target])[0])
         if node is not None:

@@ -15,6 +15,7 @@ from plugrad.legacy import REMOVED, from_arguments, removed
 from plugrad.overrides import wrap_torch_function
 from plugrad.queries import is_storage
 from plugrad.storage import TypedStorage, memory_of, storage_class, tensor_over
+from plugrad.subclasses import asked
 from plugrad.tensor.layouts import lay_out
 from plugrad.tensor.tensor import as_class, make
 
@@ -128,6 +129,8 @@ class NotImplementedSet(Function):
 
 
 def _share(tensor, other):
+    if asked(Tensor.set_, (tensor, other)):  # the class of a wrapper, whose elements are its own business
+        return tensor
     increment_version(tensor)
     tensor._view = None
     tensor.data = other.detach()

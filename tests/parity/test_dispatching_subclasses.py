@@ -129,6 +129,34 @@ def test_optimizers_take_steps_with_wrappers(name, options):
     assert outcome(plugrad) == outcome(torch)
 
 
+def test_what_a_class_puts_into_a_tensor_that_is_written_stays_there():
+    """By an op in place, and as the value that a tensor keeps when its parametrization goes."""
+
+    def outcome(T):
+        class Exchanging(wrapper_class(T)):
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+                if func.__name__.partition(".")[0] not in ("add_", "set_"):
+                    return super().__torch_dispatch__(func, types, args, kwargs)
+                other = getattr(args[1], "elem", args[1])
+                args[0].elem = args[0].elem + other if "add_" in func.__name__ else other
+                return args[0]
+
+        x = Exchanging(T.ones(2))
+        y = Exchanging(T.ones(2), requires_grad=True) * 2
+        texts = [repr(x.add_(3)), repr(x), repr(y.add_(1).detach()), y.requires_grad]
+        for Held in (Exchanging, wrapper_class(T)):
+            layer = T.nn.Linear(2, 1, bias=False)
+            layer.weight = T.nn.Parameter(Held(T.ones(1, 2)))
+            parametrize = T.nn.utils.parametrize
+            parametrize.register_parametrization(layer, "weight", T.nn.Softplus())
+            parametrize.remove_parametrizations(layer, "weight")
+            texts += [type(layer.weight).__name__, layer.weight.elem.round(decimals=4).tolist()]
+        return texts
+
+    assert outcome(plugrad) == outcome(torch)
+
+
 @pytest.mark.parametrize("action", [
     lambda T, x: x.add_(1),
     lambda T, x: [y := x * 2, z := y * y, y.add_(1), z.sum().backward()],
