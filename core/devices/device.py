@@ -152,7 +152,7 @@ class TensorType:
 
     __slots__ = (
         "device", "dtype", "np", "xp", "functions", "array_type", "backend", "symbolic", "constants", "plain", "home",
-        "rare", "is_differentiable", "is_limited", "is_open", "_variant", "_opened",
+        "rare", "is_differentiable", "is_limited", "is_half", "is_open", "_variant", "_opened",
     )  # fmt: skip
 
     def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None, is_open=False):
@@ -163,6 +163,7 @@ class TensorType:
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
         self.functions = self.backend.functions or self.xp
         self.rare = self.symbolic or self.home is self  # whether every call takes the general path
+        self.is_half = dtypes.is_half(self.np)
         self.is_differentiable = element.is_floating_point or element.is_complex
         self.is_limited = element.is_complex or element in dtypes.EIGHT_BITS  # whether not every op takes it
         # Python numbers as 0-d arrays; with bool any number gives another dtype
@@ -187,7 +188,7 @@ class TensorType:
         A 0-d array, which is kept, takes NumPy half the time. 0.0 and -0.0 are one key, NaN is none: they stay numbers.
         """
         served = self.xp is numpy and value and value == value
-        if dtypes.is_half(self.np) and not (served and abs(value) <= 65504 and float(self.np.type(value)) == value):
+        if self.is_half and not (served and abs(value) <= 65504 and float(self.np.type(value)) == value):
             raise ValueError("the general path rounds it, or computes with it as it is")
         if not served:
             return value

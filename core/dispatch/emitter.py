@@ -362,6 +362,8 @@ _n.seq = _tick()
         if not op.trusted or self.multiple:
             return None
         conditions = [f"{a.name}._type.np is _t.np" for a in wanted if a.role == "input"]
+        if any(getattr(kernel, "halves", False) for kernel in op.kernels.values()):  # numbers make them float32
+            conditions.insert(0, "not _t.is_half")
         if plan.result == "kernel":
             conditions.insert(0, "_y.dtype is _t.np")
         operands = sum(argument.role in ("lead", "operand", "partner", "input") for argument in plan.arguments)

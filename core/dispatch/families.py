@@ -61,7 +61,7 @@ class Elementwise(Op):
     def fast_kernel(self, ttype):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
         kernel = None if ttype.symbolic or self.promote == "int" else self.kernel_for(ttype.backend.name)
-        halves = getattr(kernel, "halves", False) and self.operands == (0,) and dtypes.is_half(ttype.np)
+        halves = getattr(kernel, "halves", False) and self.operands == (0,) and ttype.is_half
         return kernel if halves or ttype.np in _FLOATS else None
 
     def prepare(self, values, raw, ttype):
@@ -108,7 +108,7 @@ class Elementwise(Op):
         return None if result.is_complex else result.numpy
 
     def compute(self, ttype, raw):
-        return rare.in_halves(self, ttype, raw) if dtypes.is_half(ttype.np) else self.run_kernel(ttype, raw)
+        return rare.in_halves(self, ttype, raw) if ttype.is_half else self.run_kernel(ttype, raw)
 
     def explain(self, error, raw):
         if isinstance(error, ValueError):

@@ -122,11 +122,11 @@ class OutputSlot(Node):
     """Stands between the tensor that is output number `index` of a multi-output op and the op's node."""
 
     __slots__ = ("index",)
-    saved, fit = (), None
+    fit = None
     node = property(lambda self: self.edges[0])
 
     def __init__(self, node: Node, index: int):
-        self.edges, self.rare, self.seq, self.index = (node,), None, tick(), index
+        self.edges, self.saved, self.rare, self.seq, self.index = (node,), (), None, tick(), index
         if node.restores:  # without a callback, in which Ctrl-C would be lost
             node.slots[index] = weakref.ref(self)
 

@@ -69,7 +69,7 @@ class Switches(types.ModuleType):
         """Return None: the library is not used."""
 
     def flags(self, **switches):
-        """Return a context in which switches are set. Raises TypeError for one that there is not."""
+        """Return a context in which switches are set; TypeError for one there is not."""
         unknown = sorted(switches.keys() - self._names)
         if unknown:
             name = self.__name__.rpartition(".")[2]

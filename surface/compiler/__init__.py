@@ -321,7 +321,7 @@ def _described(leaf):
 
 
 class OptimizedModule(Module):
-    """A Module that runs as a compiler made it; `_orig_mod` is the Module as it was, which has the attributes."""
+    """A Module that runs as a compiler made it; `_orig_mod` has the attributes."""
 
     def __init__(self, module, compiled):
         super().__init__()
@@ -421,7 +421,7 @@ class _Disabled:
 
 
 def disable(fn=None, recursive=True):
-    """Return a function or Module in which compiled functions run op by op; a decorator, of classes, too."""
+    """Return a function or Module that runs op by op; a decorator, of classes too."""
     if fn is None:
         return disable
     if isinstance(fn, type):

@@ -17,7 +17,7 @@ class Reshaped(OutputSlot):
     __slots__ = ("fit", "node")
 
     def __init__(self, edge, shape, dtype):
-        self.edges, self.fit, self.rare, self.seq = (edge,), ((shape, dtype),), None, tick()
+        self.edges, self.saved, self.fit, self.rare, self.seq = (edge,), (), ((shape, dtype),), None, tick()
         several = isinstance(edge, OutputSlot)
         self.index, self.node = (edge.index, edge.node) if several else (0, edge)
 

@@ -36,8 +36,8 @@ from plugrad.extend import Module, kernel_for
 class First(Module):
     """A layer."""
 
-@kernel_for("sin", "cpu")
-def sin_cpu(xp, input):
+@kernel_for("tan", "cpu")
+def tan_cpu(xp, input):
     return 7 + 0 * input
 
 @hookimpl
@@ -46,7 +46,7 @@ def plugrad_layers():
 
 @hookimpl
 def plugrad_kernels():
-    return [sin_cpu]
+    return [tan_cpu]
 '''
 
 
@@ -54,7 +54,7 @@ def plugrad_kernels():
 def folder(tmp_path):
     """A plugin with two ops, a layer and a kernel, promised or not."""
     points = {"plugrad.ops": {"first": "plugin_g", "second": "plugin_g"}, "plugrad.layers": {"First": "plugin_g"},
-              "plugrad.kernels": {"sin": "plugin_g"}}  # fmt: skip
+              "plugrad.kernels": {"tan": "plugin_g"}}  # fmt: skip
     build(tmp_path / "lazy", "plugrad-g", points, plugin_g=SEVERAL)
     build(tmp_path / "eager", "plugrad-g", {"plugrad": {"g": "plugin_g"}}, plugin_g=SEVERAL)
     return tmp_path
@@ -68,7 +68,7 @@ uses = {
     "first": lambda: plugrad.first(x), "Tensor.first": lambda: x.first(), "in place": lambda: x.clone().first_(),
     "namespace": lambda: plugrad.ops.g.first(x), "record": lambda: plugrad.registry.op("first"),
     "second": lambda: plugrad.second(x), "First": lambda: plugrad.nn.First(),
-    "sin": lambda: 1 / x.sin().item(),
+    "tan": lambda: 1 / x.tan().item(),
 }
 for name, use in uses.items():
     try:
@@ -86,16 +86,16 @@ ALL_OF_FIRST = {"first", "Tensor.first", "in place", "namespace", "record"}
     "blocked, gone",
     [
         ("nothing", set()), ("first", ALL_OF_FIRST), ("Tensor.first", {"Tensor.first"}), ("First", {"First"}),
-        ("nn.First,second", {"First", "second"}), ("kernels.cpu.sin", {"sin"}), ("kernels.sin", set()),
-        ("Plugrad_G", {*ALL_OF_FIRST, "second", "First", "sin"}),
+        ("nn.First,second", {"First", "second"}), ("kernels.cpu.tan", {"tan"}), ("kernels.tan", set()),
+        ("Plugrad_G", {*ALL_OF_FIRST, "second", "First", "tan"}),
     ],
 )  # fmt: skip
 def test_single_names_can_be_kept_out(folder, group, blocked, gone):
     errors = json.loads(output(USE, folder / group, PLUGRAD_BLOCK=blocked))
-    if blocked == "kernels.sin":  # what a manifest promises, and nothing that anybody uses
+    if blocked == "kernels.tan":  # what a manifest promises, and nothing that anybody uses
         return
     assert set(errors) == gone
-    for name in set(errors) - {"sin"} if group == "lazy" or blocked != "Plugrad_G" else ():
+    for name in set(errors) - {"tan"} if group == "lazy" or blocked != "Plugrad_G" else ():
         told = "brings it, but PLUGRAD_BLOCK keeps it out" in errors[name]
         assert told or name in ("in place", "Tensor.first"), errors
 
@@ -110,12 +110,12 @@ def test_blocking_in_files_and_where_it_is_shown(folder):
     rows = {row["id"]: row for row in json.loads(command("plugins", "--json", paths=paths, **options).stdout)}
     row = rows["plugrad-clash-a:twice"]
     assert (row["status"], row["error"]) == ("blocked", f"`block` in {file} keeps it out")
-    assert rows["plugrad-g:sin"]["blocked"]["first"] == f"`block` in {file} keeps it out"
+    assert rows["plugrad-g:tan"]["blocked"]["first"] == f"`block` in {file} keeps it out"
     text = command("plugins", "--verbose", paths=paths, **options).stdout
     assert f"  first: `block` in {file} keeps it out" in text and "  second: PLUGRAD_BLOCK keeps it out" in text
     assert f"'typo' is to be kept out ({file}), and nobody brings it" in text
     text = command("why", "first", paths=paths, **options).stdout
-    assert "plugrad.first: blocked" in text and f"plugrad-g:sin brings it, but `block` in {file} keeps it out" in text
+    assert "plugrad.first: blocked" in text and f"plugrad-g:tan brings it, but `block` in {file} keeps it out" in text
     text = command("why", "twice", paths=paths, **options).stdout
     assert "plugrad-clash-a:twice brings 'twice', but `block` in" in text
 

@@ -237,19 +237,19 @@ assert shadowed(plugrad.registry.loader.plugins["plugrad-t:backward"]) == ["tens
 
 # ---------------------------------------------------------------------------------------------------- kernels
 
-SIN = "import plugrad; print(plugrad.zeros(1).sin().item(), plugrad.sin(plugrad.zeros(1)).item())"
+TAN = "import plugrad; print(plugrad.zeros(1).tan().item(), plugrad.tan(plugrad.zeros(1)).item())"
 
 
 @pytest.mark.parametrize("group", ["plugrad", "plugrad.kernels"])
 def test_a_kernel_for_an_op_of_ours(tmp_path, group):
-    assert output(SIN, kernel_plugin(tmp_path, "k", 7, group)) == "7.0 7.0\n"
-    in_place = "import plugrad; print(plugrad.zeros(1).sin_().item())"
+    assert output(TAN, kernel_plugin(tmp_path, "k", 7, group)) == "7.0 7.0\n"
+    in_place = "import plugrad; print(plugrad.zeros(1).tan_().item())"
     assert output(in_place, tmp_path / "k") == "7.0\n"
 
 
 def test_a_broken_kernel_leaves_the_op_as_it_was(tmp_path):
-    build(tmp_path, "plugrad-k", {"plugrad.kernels": {"sin": "plugrad_k"}}, plugrad_k="raise ValueError")
-    done = run(SIN, tmp_path)
+    build(tmp_path, "plugrad-k", {"plugrad.kernels": {"tan": "plugrad_k"}}, plugrad_k="raise ValueError")
+    done = run(TAN, tmp_path)
     assert done.stdout == "0.0 0.0\n" and len(lines(done.stderr)) == 1
 
 
@@ -259,22 +259,22 @@ def test_of_two_kernels_neither_runs_until_one_is_preferred(tmp_path, groups):
         kernel_plugin(tmp_path, name, value, group)
     both = tmp_path / "a", tmp_path / "b"
     for paths in (both, both[::-1]):
-        done = run(SIN, *paths)
+        done = run(TAN, *paths)
         assert done.stdout == "0.0 0.0\n"
         (line,) = lines(done.stderr)
-        for part in ("plugrad-a:", " and plugrad-b:", "plugrad prefer kernels.cpu.sin plugrad-a"):
+        for part in ("plugrad-a:", " and plugrad-b:", "plugrad prefer kernels.cpu.tan plugrad-a"):
             assert part in line, line
         for choice, value in (("plugrad-a", 7), ("plugrad-b", 8), ("plugrad", 0)):
-            chosen = output(SIN, *paths, PLUGRAD_PREFER=f"kernels.cpu.sin={choice}")
+            chosen = output(TAN, *paths, PLUGRAD_PREFER=f"kernels.cpu.tan={choice}")
             assert chosen == f"{value}.0 {value}.0\n"
         # A bare name is about the op's public names, not about its kernels.
-        assert run(SIN, *paths, PLUGRAD_PREFER="sin=plugrad-a").stdout == "0.0 0.0\n"
+        assert run(TAN, *paths, PLUGRAD_PREFER="tan=plugrad-a").stdout == "0.0 0.0\n"
     changing = """
 import plugrad
 x = plugrad.zeros(1)
 for choice, value in (("plugrad-a", 7), ("plugrad-b", 8), (None, 0), ("plugrad-a", 7)):
-    plugrad.registry.prefer("kernels.cpu.sin", choice)
-    assert [x.sin().item(), plugrad.sin(x).item(), x.clone().sin_().item()] == [value] * 3, (choice, x.sin())
+    plugrad.registry.prefer("kernels.cpu.tan", choice)
+    assert [x.tan().item(), plugrad.tan(x).item(), x.clone().tan_().item()] == [value] * 3, (choice, x.tan())
 """
     done = run(changing, *both)
     assert done.returncode == 0, done.stderr
@@ -299,9 +299,9 @@ def test_a_kernel_of_ours_that_a_projects_file_replaces_is_told(tmp_path):
     relu = "import plugrad; print(plugrad.relu(plugrad.zeros(1)).item())"
     bold = kernel_plugin(tmp_path, "bold", 8, op="relu", override=True)
     rivals = [kernel_plugin(tmp_path, name, value) for name, value in (("a", 7), ("b", 9))]
-    prefer = '[tool.plugrad.prefer]\n"kernels.cpu.relu" = "plugrad-bold"\n"kernels.cpu.sin" = "plugrad-b"\n'
+    prefer = '[tool.plugrad.prefer]\n"kernels.cpu.relu" = "plugrad-bold"\n"kernels.cpu.tan" = "plugrad-b"\n'
     (tmp_path / "pyproject.toml").write_text(prefer)
-    for program, paths, kernel, value in ((relu, [bold], "relu", "8.0"), (SIN, rivals, "sin", "9.0 9.0")):
+    for program, paths, kernel, value in ((relu, [bold], "relu", "8.0"), (TAN, rivals, "tan", "9.0 9.0")):
         done = run(program, *paths, cwd=tmp_path)
         assert done.stdout == f"{value}\n"
         (line,) = [line for line in lines(done.stderr) if f"kernels.cpu.{kernel} is that of plugrad-b" in line]

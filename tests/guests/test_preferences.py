@@ -11,7 +11,7 @@ from plugrad.registry.settings import user_file
 from support.distribution_builder import DISTRIBUTIONS, build, command, kernel_plugin, op_module, output, refusal
 
 CLASH = DISTRIBUTIONS / "clash_a", DISTRIBUTIONS / "clash_b"
-SIN = "import plugrad; print(plugrad.zeros(1).sin().item(), plugrad.sin(plugrad.zeros(1)).item())"
+TAN = "import plugrad; print(plugrad.zeros(1).tan().item(), plugrad.tan(plugrad.zeros(1)).item())"
 
 
 # ---------------------------------------------------------------------------------------------------- why
@@ -39,23 +39,23 @@ def test_why_tells_which_kernel_runs(tmp_path):
     def why(name, *more, device="cpu", **options):
         return command("why", name, "--device", device, *more, paths=paths, **options).stdout
 
-    text = why("sin")
+    text = why("tan")
     assert "device cpu: brought by plugrad:backends-cpu; it can be used here" in text
-    assert "sin of plugrad:ops-trigonometry; its general kernel, neither of two runs until you prefer one" in text
-    assert "plugrad-a:sin brings a kernel, too, which does not run" in text
-    text = why("Tensor.sin", PLUGRAD_PREFER="kernels.cpu.sin=plugrad-b")
-    assert "plugin_b.sin_cpu of plugrad-b:sin; preferred by the environment" in text
-    assert "plugin_a.sin_cpu of plugrad-a:sin; the only kernel for that device" in why("sin", PLUGRAD_BLOCK="plugrad-b")
-    text = why("sin", PLUGRAD_BLOCK="kernels.cpu.sin")
-    assert "its general kernel" in text and "plugrad-a:sin brings a kernel, too, but PLUGRAD_BLOCK keeps it out" in text
+    assert "tan of plugrad:ops-trigonometry; its general kernel, neither of two runs until you prefer one" in text
+    assert "plugrad-a:tan brings a kernel, too, which does not run" in text
+    text = why("Tensor.tan", PLUGRAD_PREFER="kernels.cpu.tan=plugrad-b")
+    assert "plugin_b.tan_cpu of plugrad-b:tan; preferred by the environment" in text
+    assert "plugin_a.tan_cpu of plugrad-a:tan; the only kernel for that device" in why("tan", PLUGRAD_BLOCK="plugrad-b")
+    text = why("tan", PLUGRAD_BLOCK="kernels.cpu.tan")
+    assert "its general kernel" in text and "plugrad-a:tan brings a kernel, too, but PLUGRAD_BLOCK keeps it out" in text
     assert "the op's own kernel for cpu" in why("relu")
     assert command("why", "kernels.cpu.relu", paths=paths).stdout == why("relu")
     assert "each of those runs its own kernel" in why("mse_loss")
-    assert "its shape rule" in why("sin", device="meta")
-    cuda = why("sin", device="cuda")
+    assert "its shape rule" in why("tan", device="meta")
+    cuda = why("tan", device="cuda")
     assert "that would be an error, no silent run on the CPU (it is off unless you allow it)" in cuda
-    assert "it would run on the CPU (the environment)" in why("sin", device="cuda", PLUGRAD_FALLBACK="cos,sin")
-    assert "there is no device 'cdua'; did you mean 'cuda'?" in refusal("why", "sin", "--device", "cdua")
+    assert "it would run on the CPU (the environment)" in why("tan", device="cuda", PLUGRAD_FALLBACK="cos,tan")
+    assert "there is no device 'cdua'; did you mean 'cuda'?" in refusal("why", "tan", "--device", "cdua")
     assert "only ops have kernels" in refusal("why", "optim.SGD", "--device", "cpu")
 
 
@@ -97,9 +97,9 @@ def test_prefer_for_kernels_and_without_a_project(tmp_path):
     options = {"paths": paths, "cwd": "/", "XDG_CONFIG_HOME": str(tmp_path)}
     if any(os.path.exists(os.path.join(folder, "pyproject.toml")) for folder in ("/",)):
         pytest.skip("the root folder has a pyproject.toml")
-    said = command("prefer", "kernels.cpu.sin", "plugrad-b", **options).stdout
-    assert said == f"{tmp_path / 'plugrad' / 'config.toml'}: kernels.cpu.sin is taken from plugrad-b\n"
-    assert output(SIN, *paths, cwd="/", XDG_CONFIG_HOME=str(tmp_path)) == "8.0 8.0\n"
+    said = command("prefer", "kernels.cpu.tan", "plugrad-b", **options).stdout
+    assert said == f"{tmp_path / 'plugrad' / 'config.toml'}: kernels.cpu.tan is taken from plugrad-b\n"
+    assert output(TAN, *paths, cwd="/", XDG_CONFIG_HOME=str(tmp_path)) == "8.0 8.0\n"
 
 
 def test_prefer_refuses_what_it_does_not_know(tmp_path):

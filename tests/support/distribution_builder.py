@@ -110,7 +110,7 @@ def plugrad_kernels():
 """
 
 
-def kernel_plugin(folder, name, value, group="plugrad.kernels", op="sin", override=False):
+def kernel_plugin(folder, name, value, group="plugrad.kernels", op="tan", override=False):
     """Install a plugin with a kernel for an op of ours on the CPU, which returns `value` everywhere."""
     point = op if group == "plugrad.kernels" else name
     source = KERNEL.format(op=op, value=value, override=override)

@@ -102,8 +102,8 @@ def half_third(xp, input):
 def half_third_vjp(F, g):
     return g
 
-@kernel_for("sin", "cpu")
-def half_sin(xp, input):
+@kernel_for("tan", "cpu")
+def half_tan(xp, input):
     return 7 + input
 
 class HalfLayer(Module):
@@ -119,7 +119,7 @@ def plugrad_layers():
 
 @hookimpl
 def plugrad_kernels():
-    return [half_sin]
+    return [half_tan]
 
 @hookimpl
 def plugrad_backends():
@@ -352,7 +352,7 @@ FAULTS = {
         "@hookimpl", "{name}.vjp(lambda F, g: g)\n\n@hookimpl"), "registration", "has no gradient for 'other'"),
     "twice": ("ops", GOOD.replace("collect(Op, globals())", "[twice, twice]"), "registration", "is declared twice"),
     "odd_place": ("ops", op_module("odd_place", options="at=('odd_place', 'no name')"), "registration", "'no name'"),
-    "kernel_parameters": ("kernels", KERNEL.format(op="sin", name="kernel_parameters", parameters="input"),
+    "kernel_parameters": ("kernels", KERNEL.format(op="tan", name="kernel_parameters", parameters="input"),
                           "registration", "takes (input), it must take (xp, input)"),
     "kernel_of_nothing": ("kernels", KERNEL.format(op="no_such_op", name="k", parameters="xp, input"), "registration",
                           "there is no op named 'no_such_op'"),
@@ -381,7 +381,7 @@ FAULTS |= {
     f"harm_{name}": ("ops", _after(f"harm_{name}", code), "hooks", text) for name, (code, text) in HARM.items()
 }
 PLACES = {"layers": "nn", "optimizers": "optim", "schedulers": "optim.lr_scheduler", "inits": "nn.init"}
-PROMISED = {"kernel_parameters": "sin", "kernel_of_nothing": "no_such_op"}  # names of kernels are those of their ops
+PROMISED = {"kernel_parameters": "tan", "kernel_of_nothing": "no_such_op"}  # names of kernels are those of their ops
 
 
 def build_all(folder) -> None:
