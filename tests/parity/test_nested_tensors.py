@@ -62,7 +62,7 @@ vals(j==j) | vals(j.float()) | vals(j.double()) | vals(j.to(T.int64)) | vals(j*D
 vals(j*T.ones(3,1,1)) | vals(j+T.ones(3,1,3)) | vals(j*T.ones(2,3)) | j+k
 vals(j+N.nested_tensor([a,b,c],layout=T.jagged)) | vals(T.where(j>0,j,j*0)) | vals(T.where(j>0,j,0.))
 vals(j.masked_fill(j>0,0.)) | vals(T.zeros_like(j)) | vals(T.ones_like(j)) | T.rand_like(j).shape==j.shape
-vals(T.full_like(j,2.)) | vals(T.empty_like(j)*0) | vals(j.clone()) | vals(j.detach()) | vals(j.contiguous())
+vals(T.full_like(j,2.)) | vals(T.empty_like(j).zero_()) | vals(j.clone()) | vals(j.detach()) | vals(j.contiguous())
 vals(j.add_(1)) | vals(j.mul_(2)) | vals(j.zero_()) | vals(j.copy_(j*2)) | vals(j.fill_(2)) | vals(j.logical_not())
 vals(F.dropout(j,0.)) | vals(F.dropout(j,0.5,training=False)) | vals(j.nan_to_num()) | vals(j.isnan())
 T.allclose(j,j) | vals(j.square()) | vals(T.maximum(j,j)) | vals(F.leaky_relu(j)) | vals(j/j.shape[0])
