@@ -54,20 +54,31 @@ def keep_flag(tensor) -> None:
 
 
 class _Probe:
+    """Stands for a tensor that one variable holds, whose memory nothing else shows."""
+
+    def __init__(self):
+        self._data = type("Memory", (), {})()
+
     def requires_grad_(self):
-        return _held(self)
+        return _held(self), _shown(self)
 
 
 def _held(tensor) -> int:
     return sys.getrefcount(tensor)
 
 
-def _held_by_one_variable() -> int:
+def _shown(tensor) -> int:
+    owner = tensor._data if getattr(tensor._data, "base", None) is None else tensor._data.base
+    return sys.getrefcount(owner)
+
+
+def _of_one_alone() -> tuple:
+    """Return both counts as this Python has them: how many a call adds differs from one to another."""
     probe = _Probe()
     return probe.requires_grad_()
 
 
-_ALONE = _held_by_one_variable()
+_ALONE, _ONE_ARRAY = _of_one_alone()
 
 
 def note_flag(tensor) -> None:
@@ -77,8 +88,7 @@ def note_flag(tensor) -> None:
     """
     if sys.getrefcount(tensor) <= _ALONE or tensor._view is UNTRACKED or tensor._is_view():
         return
-    owner = tensor._data if getattr(tensor._data, "base", None) is None else tensor._data.base
-    if sys.getrefcount(owner) > 3:  # here, in the call, and by this tensor
+    if _shown(tensor) > _ONE_ARRAY:
         next_generation(tensor)
         tensor._view.flagged = tensor._view.generation
 
