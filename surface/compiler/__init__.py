@@ -163,8 +163,8 @@ def compile(model=None, *, backend=None, options=None, disable=False, fullgraph=
         mode: PyTorch's, accepted.
 
     A Module comes back inside another one, whose `_orig_mod` it is, as in PyTorch; a class comes back itself, with
-    another `forward`. Raises RuntimeError for an unknown
-    compiler or mode, naming the known ones, and for options that the compiler does not have.
+    another `forward`. Raises RuntimeError for an unknown compiler or mode, naming the known ones, and for options that
+    the compiler does not have.
 
     >>> import plugrad as torch
     >>> @torch.compile

@@ -319,7 +319,8 @@ class Captured:
             for generator, state in states:
                 if alone or any(one.source is generator.source for one in recorder.drawn):  # else another thread drew
                     generator.set_state(state)
-            differs = not self.world.holds() or not self.containers.holds() or self.world.changed_options()
+            differs = [one.changed() for one in (self.world, self.containers) if not one.holds()]
+            differs += ["options of an optimizer"] * self.world.changed_options()
             drawn = draws.differ()
             if drawn and (alone or sys.exc_info()[0] is not None):
                 draws.undo()
@@ -328,7 +329,8 @@ class Captured:
         if type(self.sizes) is Scope:
             self._compare()
         if differs:
-            raise ChangeError("the program changes Python objects, which a captured program would not do again")
+            what = f"the program changes Python objects ({differs[0]})"
+            raise ChangeError(f"{what}, which a captured program would not do again")
         if drawn:
             raise Drawn(draws)
 

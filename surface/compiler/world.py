@@ -241,6 +241,21 @@ class World:
             return False
         return not self.arrays or all(one.tobytes() == content for one, content in self.arrays)
 
+    def changed(self) -> str:
+        """Return in words which name or container is no longer as it was: the first, if there are several."""
+        for table, before, names in self.tables:
+            for name in before if names is not None else {**before, **table}:
+                if not _same(table.get(name, _MISSING), before.get(name, _MISSING)):
+                    return repr(name)
+        for item, name, before in self.slots:
+            if not _same(getattr(item, name, _MISSING), before):
+                return f"{name!r} of a {type(item).__name__}"
+        for items, before in self.lists:
+            now = tuple(items)
+            if len(now) != len(before) or not all(map(_same, now, before)):
+                return f"the items of a {type(items).__name__}"
+        return "what a function or class has"
+
     def watched(self) -> list:
         """Return all of it as (kind, object, name, content), as native/guard.inc compares it."""
         tests: list = []
