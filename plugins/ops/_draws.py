@@ -525,7 +525,7 @@ def _coin_end(p) -> int:
     return math.ceil(p * 2**53)
 
 
-def coins(xp, shape, p, generator, dtype, head=1.0):
+def tosses(xp, shape, p, generator, dtype, head=1.0):
     """`head` with probability `p`, a number or an array of them, else 0."""
     if xp is numpy and not hasattr(p, "dtype") and 0 <= p <= 1:
         out = numpy.empty(shape, dtype)

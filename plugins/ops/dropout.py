@@ -6,7 +6,7 @@ from math import sqrt
 
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
 
-from ._draws import coins
+from ._draws import tosses
 from ._memory_formats import empty_in_order
 
 # The negative saturation value of SELU, scale * alpha (G. Klambauer et al., arXiv:1706.02515).
@@ -17,10 +17,10 @@ SELU_FLOOR = -1.7580993408473766
 def dropout_mask(xp, input, shape, p, scale=1.0):
     """`scale` with probability 1 - p, else 0, in the dtype of `input`."""
     if _in_order(input, shape):
-        return coins(xp, shape, 1 - p, None, input.dtype, scale)
+        return tosses(xp, shape, 1 - p, None, input.dtype, scale)
     mask = empty_in_order(xp, input, input.dtype)  # in the order of the input, in which they are drawn, too
     inside = mask.transpose(sorted(range(mask.ndim), key=lambda d: -mask.strides[d]))
-    inside[...] = coins(xp, inside.shape, 1 - p, None, input.dtype, scale)
+    inside[...] = tosses(xp, inside.shape, 1 - p, None, input.dtype, scale)
     return mask
 
 

@@ -18,7 +18,6 @@ from ._draws import (
     check_bounds,
     check_range,
     coin_draws,
-    coins,
     doubles,
     drawn_by_c,
     exponential_array,
@@ -29,6 +28,7 @@ from ._draws import (
     normal_array,
     refuse_integers,
     rounded,
+    tosses,
     uniform_array,
 )
 from .random import check_deviation
@@ -43,7 +43,7 @@ def bernoulli_like(xp, input, p=0.5, *, generator=None):
         check_probabilities(xp, p)
         draw = partial(coin_draws, xp, generator=generator, dtype=p.dtype)
         return (in_memory_order(input, draw) < p).astype(input.dtype)
-    return in_memory_order(input, lambda shape: coins(xp, shape, p, generator, input.dtype))
+    return in_memory_order(input, lambda shape: tosses(xp, shape, p, generator, input.dtype))
 
 
 @composite(name="bernoulli_in_place", at=("Tensor.bernoulli_",), kinds={"p": "tensor|float"})

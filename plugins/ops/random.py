@@ -14,11 +14,11 @@ from ._checks import check_probabilities, fitted, ints
 from ._draws import (
     check_count,
     check_range,
-    coin_flips,
     integer_array,
     normal_array,
     permutation,
     refuse_integers,
+    tosses,
     uniform_array,
 )
 from ._memory_formats import is_in_order, like
@@ -358,7 +358,7 @@ def coins(xp, input, p=None, *, generator=None):
         refuse_integers("bernoulli_tensor_cpu_p_", input.dtype)
         check_probabilities(xp, input)
         p = input
-    return coin_flips(xp, input.shape, p, generator).astype(input.dtype)
+    return tosses(xp, input.shape, p, generator, input.dtype)
 
 
 coins.vjp(no_gradient)
