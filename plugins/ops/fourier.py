@@ -60,8 +60,6 @@ def _tables(length, real, char):
 
 def _in_c(call, kind, input, dim, length, scale, wanted, result):
     """Return the transform of one dimension, which gets `wanted` numbers; NotImplemented if C does not serve it."""
-    if input is NotImplemented:
-        return input
     char = input.dtype.char.lower()
     tables = _tables(length, kind >= _FROM_REAL, char) if char in _LONGEST and length > 0 else None
     if tables is None or not input.flags.c_contiguous:
@@ -75,8 +73,9 @@ def _in_c(call, kind, input, dim, length, scale, wanted, result):
 def _complex_in_c(call, input, dims, scale, forward):
     kind, dtype = _FORWARD_IN_C if forward else _BACKWARD_IN_C, _COMPLEX.get(input.dtype.char)
     for dim in dims:
-        size = 0 if input is NotImplemented else input.shape[dim]
-        input = _in_c(call, kind, input, dim, size, scale if dim == dims[-1] else 1.0, size, dtype)
+        if input is not NotImplemented:
+            size = input.shape[dim]
+            input = _in_c(call, kind, input, dim, size, scale if dim == dims[-1] else 1.0, size, dtype)
     return input
 
 
@@ -203,7 +202,7 @@ def fft_c2r_in_c(call, xp, input, dims, scale, n, double=True):
         input = input.copy()
         input[_twin(dims, n)] /= 2
     input = _complex_in_c(call, input, dims[:-1], 1.0, False)
-    return _in_c(call, _TO_REAL, input, dims[-1], n, scale, n, _REAL[char])
+    return input if input is NotImplemented else _in_c(call, _TO_REAL, input, dims[-1], n, scale, n, _REAL[char])
 
 
 @fft_c2r.meta
