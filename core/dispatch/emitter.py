@@ -15,7 +15,10 @@ from plugrad.dispatch.support import globals_of
 
 
 class NodeMakers(dict):
-    """For every mask of inputs that require grad the function that makes the node of a call with many inputs."""
+    """For every mask of inputs that require grad the function that makes the node of a call with many inputs.
+
+    Under the negative of a mask: of a call with several results.
+    """
 
     __slots__ = ("plan",)
 
@@ -23,8 +26,9 @@ class NodeMakers(dict):
         self.plan = plan
 
     def __missing__(self, mask):
-        op, writer = self.plan.op, Writer(self.plan, mask < 0)  # a negative one is of a call with several results
-        text, label = writer.node_maker(abs(mask)), f"node of {op.qualname}, inputs {mask:b}"
+        op, writer = self.plan.op, Writer(self.plan, mask < 0)
+        text = writer.node_maker(abs(mask))
+        label = f"node of {op.qualname}, {'several results, ' * (mask < 0)}inputs {abs(mask):b}"
         names = globals_of(op, **{f"node{key}": cls for key, cls in writer.nodes.items()})
         maker = self[mask] = source.compile_function(text, "make_node", label, names)
         return maker
@@ -322,13 +326,14 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         """Return the lines that make the node for a mask of inputs that require grad."""
         op, plan = self.op, self.plan
         wanted = sorted([a for a in plan.arguments if a.bit & mask], key=lambda argument: argument.bit)
+        real = not (plan.view or self.multiple)
         if wanted[0].role == "leads":
             (name,) = (argument.name for argument in wanted)
-            cls = self.nodes[mask] = op.node(mask, (name,), self.multiple, real=not self.multiple)
+            cls = self.nodes[mask] = op.node(mask, (name,), self.multiple, real=real)
             edges = f"(*[x if x._edge is _LEAF else x._edge for x in {name}],)"
             fits = f"[(x._data.shape, _t.np) if x._edge is not None else None for x in {name}]"
         else:
-            cls = self.nodes[mask] = op.node(mask, (), self.multiple, real=not plan.view and not self.multiple)
+            cls = self.nodes[mask] = op.node(mask, (), self.multiple, real=real)
             e = "._edge" if self.multiple else "_e"
             edges = "(" + "".join(f"{n} if {n}{e} is _LEAF else {n}{e}, " for n in (a.name for a in wanted)) + ")"
             types = {"lead": "_t.np", "operand": "_t.np", "partner": "_t.np"}
@@ -339,7 +344,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             fits = f"None if {' and '.join(same)} else {fits}" if same else "None"
         fresh = f"_node{mask}"
         for name, given in op.node_names.items():
-            self.nodes[f"{mask}_{name}"] = op.node(mask, (), self.multiple, name, not plan.view and not self.multiple)
+            self.nodes[f"{mask}_{name}"] = op.node(mask, (), self.multiple, name, real)
             for a in plan.arguments:  # what has a gradient is a tensor, a number is one of these two
                 unless = f"{a.name} is not None and type({a.name}) is not float and type({a.name}) is not int"
                 given = given.replace(f"isinstance({a.name}, Tensor)", "True" if a in wanted else f"({unless})")

@@ -80,8 +80,8 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
     if not op.trusted:
         names["scope"] = op.scope
         lines.append("    F = F._within[scope]")
-    if saves:
-        lines.append(f"    {''.join(_safe(name) + ', ' for name in saves)}= saved")
+    if saves:  # under names that hide none of what `pull` uses
+        lines.append(f"    {''.join(f'{name}_, ' for name in saves)}= saved")
     for number, formula in enumerate(formulas):
         if formula.function.__code__.co_code == _PASSES_ON and len(formula.inputs) == 1 and not sequences:
             lines.append(f"    g_{formula.inputs[0]} = g")
@@ -89,7 +89,7 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
         function = _real_formula(formula.function) if real else formula.function
         names[f"formula{number}"] = rules.with_kernels(function, formula.kernels) if formula.kernels else function
         names[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
-        asked = [_safe(name) if name != "needs" else f"needs{number}" for name in formula.asks]
+        asked = [f"{name}_" if name != "needs" else f"needs{number}" for name in formula.asks]
         arguments = ", ".join(["F", "g", *asked])
         targets = ", ".join("g_" + name for name in formula.inputs)
         counted = not op.trusted and (len(formula.inputs) > 1 or formula.inputs[0] in sequences)
@@ -104,11 +104,6 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
         lines += ["    if not retain:", "        self.saved = None"]
     lines.append(f"    return ({''.join(f'*g_{n}, ' if n in sequences else f'g_{n}, ' for n in wanted)})")
     return "\n".join(lines) + "\n", names, frees
-
-
-def _safe(name: str) -> str:
-    """Return a name that hides none of what `pull` uses."""
-    return f"{name}_"
 
 
 def _saver(op, name):
