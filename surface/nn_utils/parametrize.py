@@ -356,12 +356,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def _fill(original, value) -> None:
-    """Give a tensor the elements of another; the class of one that holds no memory itself is asked to."""
-    if type(original) is type(value) and hasattr(type(value), "__torch_dispatch__"):
-        with no_grad():
-            original.set_(value)
-    else:
-        original.data = value
+    """Give a tensor the elements of another; a class that holds them itself is asked to."""
+    with no_grad():
+        original.set_(value)
 
 
 def type_before_parametrizations(module: Module) -> type:
