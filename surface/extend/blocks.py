@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ContextDecorator
+from copy import copy
 from functools import partial
 from io import BytesIO
 
@@ -42,13 +43,17 @@ def _leaving(block):
         raise
 
 
-class Restoring:
+class Restoring(ContextDecorator):
     """Base of context managers that change what outlasts a block: `begin` does it, and `end` puts it back.
 
-    Neither is interrupted by Ctrl-C. `end` is also called where `begin` raised midway, and once for each block.
+    Neither is interrupted by Ctrl-C. `end` is also called where `begin` raised midway, and once for each block. A
+    function may be decorated; each call, of one that calls itself, too, is in a block of its own.
     """
 
     _begun = False
+
+    def _recreate_cm(self):
+        return copy(self)
 
     def begin(self):
         """Change it; what is returned is what `as` names."""
@@ -77,14 +82,11 @@ class Restoring:
     __exit__ = _Exit()
 
 
-class changed_items(Restoring, ContextDecorator):
+class changed_items(Restoring):
     """Have some items of a dict be others in a block, or in a function that it decorates."""
 
     def __init__(self, items: dict, changes: dict):
         self._items, self._changes = items, changes
-
-    def _recreate_cm(self):
-        return changed_items(self._items, self._changes)
 
     def begin(self):
         self._before = {name: self._items[name] for name in self._changes}

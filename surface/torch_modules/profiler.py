@@ -120,7 +120,7 @@ class _Observer(OpHook):
         self.profile._close(node, grad_inputs)
 
 
-class profile(Restoring, contextlib.ContextDecorator):
+class profile(Restoring):
     """Measure the ops of a `with` block.
 
     Args:
@@ -197,6 +197,9 @@ class profile(Restoring, contextlib.ContextDecorator):
                 _running.remove(self)
                 self._stack().clear()
             self._observing = wanted
+
+    def _recreate_cm(self):
+        return self  # whose results are asked for after a function that it decorates has run
 
     def begin(self):
         """Begin to observe, unless the plan is to wait."""

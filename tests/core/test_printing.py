@@ -105,6 +105,14 @@ def test_options():
         assert show([1.0]) == "tensor([1.])"
         raise KeyError
     assert printing.get_printoptions() == before
+
+    @printing.printoptions(precision=1)
+    def precisions(depth):
+        here = printing.get_printoptions()["precision"]
+        return [here, *(precisions(depth - 1) if depth else []), printing.get_printoptions()["precision"]]
+
+    assert precisions(2) == [1] * 6 and precisions(0) == [1, 1]
+    assert printing.get_printoptions() == before
     with pytest.raises(ValueError, match="profile must be one of 'default', 'short', 'full', not 'long'"):
         printing.set_printoptions(profile="long")
     assert printing.get_printoptions() == before
