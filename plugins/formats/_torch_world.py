@@ -343,7 +343,9 @@ def _plain(make, *kinds):
 
     def call(world, *arguments):
         if len(arguments) > 1 or arguments and type(arguments[0]) not in kinds:
-            raise world.wrong(f"a {make.__name__} is made of something else")
+            given = ", ".join(type(argument).__name__ for argument in arguments)
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise world.wrong(f"a {make.__name__} of a {given}, not of a {wanted}")
         return make(*arguments)
 
     return call

@@ -68,11 +68,15 @@ def _names(one) -> list:
 
 
 def _made_of(make, *kinds):
-    """Return what calls `make` with one argument of a few types: a number or a range could stand for any memory."""
+    """Return what calls `make` with one argument of a few types: a range of a few bytes could fill any memory."""
 
     def call(*arguments):
         if len(arguments) > 1 or arguments and type(arguments[0]) not in kinds:
-            raise CheckpointError(f"Weights only load failed: a {make.__name__} is made of something else")
+            given = ", ".join(type(argument).__name__ for argument in arguments)
+            raise CheckpointError(
+                f"Weights only load failed: the file makes a {make.__name__} of a {given}, which could fill any "
+                f"memory; at the default it is made of a {' or '.join(kind.__name__ for kind in kinds)} alone"
+            )
         return make(*arguments)
 
     return call
