@@ -22,6 +22,8 @@ def test_the_listed_packages_are_those_of_the_tree():
                 continue
             packages.add(".".join((package, *file.parent.relative_to(ROOT / folder).parts)))
     assert listed == packages
+    # Releases of setuptools that the project allows take nothing else for a key, and build nothing then.
+    assert all(key == "*" or all(map(str.isidentifier, key.split("."))) for key in settings["package-data"])
 
 
 def test_our_own_plugins_bring_what_the_manifest_promises():
