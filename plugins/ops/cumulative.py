@@ -15,6 +15,7 @@ from .reduction import cast, shift
 def scanned(xp, join, arrays, axis):
     """Inclusive scan of a tuple of arrays with the associative `join(earlier, later)`, in log2(n) passes.
 
+    The results have memory of their own, also where there is nothing to join.
     Hillis and Steele, Data parallel algorithms, 1986.
     """
     n, before, step = arrays[0].shape[axis], (slice(None),) * axis, 1
@@ -23,7 +24,7 @@ def scanned(xp, join, arrays, axis):
         joined = join(tuple(a[early] for a in arrays), tuple(a[late] for a in arrays))
         arrays = tuple(xp.concatenate((a[start], b), axis) for a, b in zip(arrays, joined))
         step *= 2
-    return arrays
+    return arrays if step > 1 else tuple(a.copy() for a in arrays)
 
 
 def _same_shape(input, *args, dtype=None, **kwargs):
@@ -249,7 +250,7 @@ def logcumsumexp(xp, input, dim):
     refuse(INTEGRAL, "logcumsumexp_out_cpu", input)
     if input.dtype.kind == "c":
         return scanned(xp, _logaddexp_pair(xp), (_without_direction(xp, input),), dim)[0]
-    return scanned(xp, _logaddexp_of_reals(xp), (input + 0,), dim)[0]
+    return scanned(xp, _logaddexp_of_reals(xp), (input,), dim)[0]
 
 
 @logcumsumexp.kernel("cpu")

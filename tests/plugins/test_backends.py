@@ -16,7 +16,7 @@ from plugrad import registry
 from plugrad.extend import scipy_of
 from plugrad.testing import samples_of
 from support import distribution_builder, fake_backend, known_failures
-from support.ops_on_devices import HERE, OURS, compare
+from support.ops_on_devices import HERE, OURS, compare, compare_values, draws, of_size_one
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -39,6 +39,24 @@ def test_op_on_the_fake_device(name):
         except Exception as error:
             failures["value"] = f"{name}, sample {number} {sample}: {type(error).__name__}: {error}"
     known_failures.settle("fake.txt", name, failures)
+
+
+SIZED = {"avg_pool", "convolve_weight_grad", "max_pool_grad", "normalize_affine"}  # their other arguments tell sizes
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name not in HERE | SIZED])
+def test_op_of_size_one_on_the_fake_device(name):
+    """Where an op has nothing to do, too, it gives what it gives on the CPU, in memory of its own where that does."""
+    op = registry.op(name)
+    for sample in map(of_size_one, samples_of(op)):
+        try:
+            random = draws(op, sample)
+        except Exception:  # the CPU refuses these sizes
+            continue
+        try:
+            compare_values(op, sample, "fake", random=random)
+        except NotImplementedError:
+            continue
 
 
 def test_the_fake_device_is_strict(fake):

@@ -31,12 +31,29 @@ def draws(op, sample) -> bool:
     return not all([same_bits(one, other) for one, other in zip(*results)])
 
 
+def shares(sample, results) -> list:
+    """For each result the numbers of the inputs whose memory it shares; of what NumPy or CuPy hold."""
+    inputs = tensors_in((sample.args, sample.kwargs))
+    return [[n for n, x in enumerate(inputs) if _memory(x) == _memory(y) is not None] for y in tensors_in(results)]
+
+
+def _memory(tensor):
+    dense = tensor.layout is plugrad.strided and tensor.numel() and not tensor.is_conj()
+    return tensor.untyped_storage().data_ptr() if dense else None
+
+
+def of_size_one(sample):
+    """Return a sample whose tensors have one element in each dimension."""
+    return sample.map(lambda t: t.detach()[(slice(1),) * t.ndim].clone().requires_grad_(t.requires_grad))
+
+
 def compare_values(op, sample, device, rtol=1e-10, atol=1e-12, random=False):
     """Assert that an op's results on the device are those on the CPU; return the sample on the device."""
     expected = call(op, sample)
     there = to_device(sample, device)
     results = tensors_in(call(op, there))
-    given = tensors_in((sample.args, sample.kwargs))
+    given, shared = tensors_in((there.args, there.kwargs)), shares(sample, expected)
+    assert shares(there, results) == shared, f"results share the memory of inputs: {shares(there, results)}, not {shared}"
     for result, right in zip(results, tensors_in(expected), strict=True):
         assert not given or result.device.type == device, f"the result is on {result.device}"
         assert result.dtype is right.dtype and result.shape == right.shape, f"{result.dtype}{tuple(result.shape)}"
