@@ -98,7 +98,7 @@ def check_memory(array) -> None:
     """Raise RuntimeError if elements of a raw array share memory; else let it be written: it may be part of one."""
     if array.size and 0 in array.strides and any([n > 1 and step == 0 for n, step in zip(array.shape, array.strides)]):
         rare.refuse_overlap()
-    if not getattr(array.flags, "writeable", True):
+    if copies or not getattr(array.flags, "writeable", True):
         rare.unlock(array)
 
 

@@ -1,8 +1,9 @@
 """Copies that stand for views: conjugates, which follow what is written to the tensor that they were made of.
 
 Such a copy is brought up to date when a tensor that sees it is next used: a view, or what `detach()`, `.data` and so on
-made, which is marked as seeing one. Nobody may write to it: NumPy has no array that would take what is written to the
-other tensor, so the array is locked, and the write is refused.
+made, which is marked as seeing one. Nobody may write to it: there is no array that would take what is written to the
+other tensor, so the write is refused, and NumPy's arrays are locked. On a device, whose bytes nobody waits for, a copy
+is computed again when plugrad has written to what it was made of.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from plugrad.tensor.views import copies
 
 
 class _Copy:
-    """A locked array, what it was made of and by which op with which other arguments, and when it was up to date."""
+    """An array that nobody may write, what it was made of and by which op with which other arguments, and when it was up to date."""
 
     __slots__ = ("array", "source", "op", "rest", "upto")
 
@@ -39,26 +40,37 @@ class _Copy:
             behind.follow(unnoticed)
         if not unnoticed and not numpy_writes.any_since(self.upto):
             return
-        locked, now = self.array(), tick()
-        fresh = self.op.compute(type_of(self.source), [self.source, *self.rest])
-        if fresh.tobytes() != locked.tobytes():
-            versions.touch(from_raw(locked))
-            locked.flags.writeable = True
-            try:
-                locked[...] = fresh
-            finally:
-                locked.flags.writeable = False
+        copy, now = self.array(), tick()
+        lockable = type(copy) is numpy.ndarray
+        if lockable or versions.written_since(self.source, self.upto):
+            fresh = self.op.compute(type_of(self.source), [self.source, *self.rest])
+            if not lockable or fresh.tobytes() != copy.tobytes():
+                versions.touch(from_raw(copy))
+                self.write(copy, fresh, lockable)
         self.upto = now
+
+    @staticmethod
+    def write(copy, fresh, lockable) -> None:
+        """Write new elements, also if the array is locked."""
+        if not lockable:
+            copy[...] = fresh
+            return
+        copy.flags.writeable = True
+        try:
+            copy[...] = fresh
+        finally:
+            copy.flags.writeable = False
 
 
 def stands_for_view(array, source, op, rest) -> bool:
-    """Lock what an op with `follows=True` has computed; False where the backend's arrays can't be locked.
+    """Note, and lock, what an op with `follows=True` has computed; False if that has not memory of its own.
 
     `source` is the array that it was made of, `rest` are the op's other arguments.
     """
-    if type(array) is not numpy.ndarray or array.base is not None:
+    if array.base is not None:
         return False
-    array.flags.writeable = False
+    if type(array) is numpy.ndarray:
+        array.flags.writeable = False
     copies[id(array)] = _Copy(array, source, op, rest)
     return True
 
@@ -67,7 +79,7 @@ def owner(array):
     """Return the array whose memory an array sees."""
     base = array.base
     while base is not None:  # NumPy's as_strided puts an object of its own between a view and its base
-        if isinstance(base, numpy.ndarray):
+        if isinstance(base, numpy.ndarray) or type(base) is type(array):
             array = base
         base = getattr(base, "base", None)
     return array

@@ -52,8 +52,8 @@ def compare_values(op, sample, device, rtol=1e-10, atol=1e-12, random=False):
     expected = call(op, sample)
     there = to_device(sample, device)
     results = tensors_in(call(op, there))
-    given, shared = tensors_in((there.args, there.kwargs)), shares(sample, expected)
-    assert shares(there, results) == shared, f"results share the memory of inputs: {shares(there, results)}, not {shared}"
+    given, shared, right = tensors_in((there.args, there.kwargs)), shares(there, results), shares(sample, expected)
+    assert shared == right, f"which inputs' memory results share: {shared}, not {right}"
     for result, right in zip(results, tensors_in(expected), strict=True):
         assert not given or result.device.type == device, f"the result is on {result.device}"
         assert result.dtype is right.dtype and result.shape == right.shape, f"{result.dtype}{tuple(result.shape)}"

@@ -5,7 +5,8 @@
 writes that many programs, runs each on PyTorch and on plugrad, and prints each class of difference with the smallest
 program that shows it. A program is written while it runs on PyTorch, so that most statements suit the tensors that
 there are; some do not, since errors are compared, too. On another device, where plugrad makes its tensors then,
-programs are left out that draw random numbers, or say where a tensor is.
+programs are left out that draw random numbers, or say where a tensor is. With CUPY_ON_CPU=all in the environment
+`cuda` is the stand-in for a GPU.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import collections
 import contextlib
 import faulthandler
 import multiprocessing
+import os
 import random
 import re
 import sys
@@ -168,7 +170,8 @@ def write(seed: int, oracle) -> list[str]:
 
 
 OF_THE_CPU = re.compile(r"rand|drop|bernoulli|normal_|uniform_|exponential_|geometric_|cauchy_|poisson|multinomial|"
-                        r"T\.normal|distributions|nn\.|Module|cpu|numpy|sparse|share_memory|rrelu|device")
+                        r"T\.normal|distributions|nn\.|Module|cpu|numpy|sparse|share_memory|rrelu|device|"
+                        r"\.scatter\(")  # to one place more than once: any may be the last
 
 
 def examine(seed: int, oracle, subject, device="cpu"):
@@ -185,6 +188,10 @@ def examine(seed: int, oracle, subject, device="cpu"):
 
 def _examine_all(seeds, to_parent, device) -> None:
     faulthandler.disable()  # PyTorch's crashes are expected
+    if "CUPY_ON_CPU" in os.environ:
+        import cupy_on_cpu
+
+        cupy_on_cpu.load()
     import torch
 
     import plugrad
@@ -249,6 +256,8 @@ def main(arguments=None) -> int:
     parser.add_argument("--ignore", nargs="*", default=[], help="what is not compared, such as grad_fn")
     parser.add_argument("--device", default="cpu", help="where plugrad makes its tensors")
     options = parser.parse_args(arguments)
+    if options.device != "cpu":
+        os.environ["PLUGRAD_CUDA_SYNC"] = "1"  # an index out of range is told by the statement, not by a later one
     for name in options.ignore:
         SEEN.pop(name, None), SEEN_OF_VARIABLES.pop(name, None)
     start = time.time()
