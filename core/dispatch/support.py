@@ -14,7 +14,7 @@ from plugrad.tensor.description import Size
 from plugrad.tensor.layouts import open_type
 from plugrad.tensor.shapes import axes
 from plugrad.tensor.tensor import Tensor, write_out
-from plugrad.tensor.views import is_view_of, mark_view
+from plugrad.tensor.views import copies, is_view_of, mark_view
 
 
 class General(Exception):
@@ -65,7 +65,7 @@ _GLOBALS = {
     "narrow": narrow, "new": object.__new__, "refuse_whole": lambda op: rare.refuse_whole(op),
     "older_form": lambda *call: rare.older_form(*call), "open_type": open_type, "named": interpreter.named,
     "met": interpreter.met, "operate": interpreter.operate, "plain": plain, "tick": tick, "touch": touch, "type": type,
-    "untouch": untouch, "wrapped": lambda *call: rare.wrapped(*call), "write_out": write_out,
+    "untouch": untouch, "wrapped": lambda *call: rare.wrapped(*call), "write_out": write_out, "copies": copies,
     **{one.__name__: one for one in (Exception, getattr, isinstance, list, map, tuple)},  # parameters' names, too
 }  # fmt: skip
 

@@ -35,8 +35,10 @@ class Faults:
         self.at_once = asked()
 
     def outside(self, index, low, size, error) -> None:
-        """Have `error(worst)` raised if an index is outside of [low, size)."""
+        """Have `error(worst)` raised if an index is outside of [low, size); at once where nothing is inside."""
         if index.size:
+            if low >= size:  # as CuPy would divide by it to wrap indices
+                raise error(int(index.ravel()[0]))
             if index.dtype.kind != "u" and index.dtype.itemsize < 4:
                 index = index.astype("int32")
             elif index.dtype.kind == "u" and index.dtype.itemsize > 1:

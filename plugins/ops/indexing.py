@@ -288,7 +288,20 @@ def _put(xp, out, index, value):
         if number and index.shape == out.shape[: index.ndim]:
             xp.copyto(out, value, where=index.reshape(index.shape + (1,) * (out.ndim - index.ndim)))
             return
+    if xp.__name__ != "numpy" and getattr(value, "ndim", 0):  # CuPy takes any value where an index has no elements
+        index = _places(xp, index)
+        if any(hasattr(part, "size") and not (part.size and part.ndim) for part in index):
+            shape = out[index].shape
+            extra = max(value.ndim - len(shape), 0)
+            xp.broadcast_to(value.reshape(value.shape[extra:]) if value.shape[:extra] == (1,) * extra else value, shape)
     out[index] = value
+
+
+def _places(xp, index):
+    """Return an index as a tuple, with the places where a mask holds instead of it, for which CuPy waits anyway."""
+    parts = index if isinstance(index, tuple) else (index,)
+    masks = [getattr(getattr(part, "dtype", None), "char", "") == "?" and part.ndim > 0 for part in parts]
+    return tuple(one for part, mask in zip(parts, masks) for one in (xp.nonzero(part) if mask else (part,)))
 
 
 @setitem.vjp("input")

@@ -20,7 +20,7 @@ from plugrad.tensor.views import copies
 
 
 class _Copy:
-    """An array that nobody may write, what it was made of and by which op with which other arguments, and when it was up to date."""
+    """An array that nobody may write, what it was made of, by which op and other arguments, when it was up to date."""
 
     __slots__ = ("array", "source", "op", "rest", "upto")
 
