@@ -6,6 +6,19 @@
 
 #define WINDOW 32
 
+// Sorts a few indices by one launch: a warp for each counts those that come before it, which is its place.
+template <typename T>
+__global__ void order_few(long long size, const T *indices, long long *ordered, long long *places) {
+    const long long own = ((long long)blockIdx.x * PG_THREADS + threadIdx.x) / 32;
+    if (own >= size) return;
+    const long long index = indices[own];
+    long long before = 0;
+    for (long long i = threadIdx.x % 32; i < size; i += 32)
+        before += indices[i] < index || indices[i] == index && i < own;
+    for (int lane = 16; lane; lane /= 2) before += __shfl_xor_sync(0xffffffffu, before, lane);
+    if (threadIdx.x % 32 == 0) ordered[before] = index, places[before] = own;
+}
+
 struct index_window {
     long long number, from, end, column;
     bool inside;

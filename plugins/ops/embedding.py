@@ -137,7 +137,21 @@ def embedding_grad_in_c(call, xp, grad, indices, rows, padding_idx, scale_grad_b
 
 _on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="block", numbers=5)
 _join_windows = _on_cuda(name="join_windows", arrays=3, indices=(1,))
+_order_few = _on_cuda(name="order_few", arrays=3, numbers=0, types=("int64", "int32"), indices=(1, 2))
 WINDOW, THREADS = 32, 256  # as in the kernels
+FEW = 4096  # indices that are compared each with each sooner than CuPy sorts them
+
+
+def _in_order(xp, indices):
+    """Return indices in rising order, equal ones as they came, and where each was; both int64."""
+    indices = xp.ascontiguousarray(indices.reshape(-1))
+    if indices.size <= FEW:
+        ordered, places = xp.ndarray(indices.size, "int64"), xp.ndarray(indices.size, "int64")
+        if _order_few(indices, ordered, places, blocks=-(-indices.size * 32 // THREADS)) is None:
+            return ordered, places
+    given = indices.astype("int64", copy=False)
+    places = xp.argsort(given, kind="stable")
+    return given[places], places
 
 
 @embedding_grad.kernel("cuda")
@@ -146,15 +160,15 @@ def embedding_grad_on_cuda(call, xp, grad, indices, rows, padding_idx, scale_gra
     dtype, width = grad.dtype, grad.shape[-1]
     if scale_grad_by_freq or not grad.size or dtype.char not in "fd" and dtype.itemsize != 2:
         return NotImplemented
-    given = indices.reshape(-1).astype("int64", copy=False)
-    places = xp.argsort(given, kind="stable")
+    ordered, places = _in_order(xp, indices)
     values = xp.ascontiguousarray(grad.astype("float32") if dtype.itemsize == 2 else grad)
-    windows, wide = -(-given.size // WINDOW), next(n for n in (32, 64, 128, THREADS) if n >= min(width, THREADS))
+    windows, wide = -(-ordered.size // WINDOW), next(n for n in (32, 64, 128, THREADS) if n >= min(width, THREADS))
     blocks = -(-windows // (THREADS // wide)), -(-width // wide)
     table, apart = xp.zeros((rows, width), values.dtype), xp.empty((windows, width), values.dtype)
-    numbers, ordered = (given.size, width, wide, rows, padding_idx), given[places]
+    numbers = ordered.size, width, wide, rows, padding_idx
     call(values, ordered, places, table, apart, *numbers, blocks=blocks)
-    _join_windows(table, ordered, apart, *numbers, blocks=blocks)
+    if windows > 1:
+        _join_windows(table, ordered, apart, *numbers, blocks=blocks)
     return table if table.dtype == dtype else table.astype(dtype)
 
 
