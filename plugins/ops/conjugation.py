@@ -6,11 +6,13 @@ import math
 
 from plugrad.extend import Op, collect, composite, hookimpl, unary, view
 
+from ._memory_formats import empty_in_order
+
 
 @view(itself=True, at=(), node="ConjPhysicalBackward0")
 def conjugated(xp, input):
     """Complex conjugate of each element, in memory of its own; of real ones itself."""
-    return xp.asarray(xp.conjugate(input)) if input.dtype.kind == "c" else input
+    return _conjugate(xp, input)
 
 
 @view(itself=True, follows=True)
@@ -23,7 +25,15 @@ def conj(xp, input):
     >>> torch.conj(torch.tensor([1 + 2j]))
     tensor([1.-2.j])
     """
-    return xp.asarray(xp.conjugate(input)) if input.dtype.kind == "c" else input
+    return _conjugate(xp, input)
+
+
+def _conjugate(xp, input):
+    if input.dtype.kind != "c":
+        return input
+    if xp.__name__ != "cupy" or input.flags.c_contiguous:
+        return xp.asarray(xp.conjugate(input))
+    return xp.conjugate(input, out=empty_in_order(xp, input, input.dtype))  # whose ufuncs give row-major order
 
 
 @conj.vjp

@@ -61,6 +61,12 @@ def test_a_conjugate_follows_and_is_not_written(cuda):
     assert y.clone().add_(1).tolist() == [1 - 1j, 7 + 2j]
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 0, 1)])
+def test_a_conjugate_lies_in_memory_as_its_tensor(order, cuda):
+    x = torch.zeros(2, 3, 4, dtype=torch.complex64, device=cuda).permute(order)
+    assert x.conj().stride() == x.conj_physical().stride() == x.stride() and x.mH.stride() == x.mT.stride()
+
+
 def test_the_gradient_of_a_conjugate_after_a_write(cuda):
     gradients = []
     for device in ("cpu", cuda):
