@@ -7,6 +7,9 @@ faster. With one thread the processor's time of that thread is taken, which othe
 clock's, and the threads of one library can be in the way of the other's, in spite of a pause. On another device it is
 the clock's once the device has done all that was asked of it, and the sizes are larger. At the end: the geometric mean,
 and how many cells are slower than PyTorch by more than 5 % and by half.
+
+With CUPY_ON_CPU=idle in the environment no card is needed: `cuda` is the tests' stand-in for one, whose launches do
+nothing, so that what is measured is the time of plugrad's host on CUDA, beside PyTorch's CPU on SIZES_OF_HOSTS.
 """
 
 from __future__ import annotations
@@ -15,11 +18,15 @@ import argparse
 import json
 import math
 import os
+import pathlib
 import statistics
+import sys
 import time
 
 SIZES = (1_000, 100_000)
 SIZES_ON_DEVICES = (100_000, 10_000_000)
+SIZES_OF_HOSTS = (1_000,)
+OF_VALUES = "x[m]", "x.unique", "x.nonzero", "t.bincount", "p.multinomial"  # whose size no idle device tells
 
 # x, y: (n / 100, 100); row: (100,); m: a mask like x; at: rows; along: indices like x; t: a label for each row;
 # p: x in (0, 1); images: (n / 512, 8, 8, 8); whole: integers like x.
@@ -248,7 +255,10 @@ def prepared(threads, device="cpu"):
     import plugrad
 
     torch.set_num_threads(threads)
-    if device != "cpu":
+    if "CUPY_ON_CPU" in os.environ:
+        _idle_cuda()
+        plugrad.set_default_device("cuda")
+    elif device != "cpu":
 
         def clock():
             """Return the time at which the device has done all that was asked of it."""
@@ -258,6 +268,15 @@ def prepared(threads, device="cpu"):
         plugrad.set_default_device(device), torch.set_default_device(device)
         return plugrad, torch, (clock, 0.0)
     return plugrad, torch, (time.thread_time, 0.0) if threads == 1 else (time.perf_counter, 0.03)
+
+
+def _idle_cuda():
+    """Make `cuda` the tests' stand-in for a GPU, whose launches do nothing."""
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
+    import cupy_on_cpu
+
+    cupy_on_cpu.load()
+    cupy_on_cpu.set_idle(True)
 
 
 def keep(rows, path):
@@ -274,9 +293,10 @@ def main():
     options = parser.parse_args()
     plugrad, torch, timing = prepared(options.threads, options.device)
     sizes, rows = SIZES if options.device == "cpu" else SIZES_ON_DEVICES, {}
+    sizes = SIZES_OF_HOSTS if "CUPY_ON_CPU" in os.environ else sizes
     print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
     for name, build in cells(options.wide, sizes).items():
-        if options.only in name:
+        if options.only in name and not ("CUPY_ON_CPU" in os.environ and name.startswith(OF_VALUES)):
             ratio, ours, theirs = rows[name] = compare(build, (plugrad, torch), options.rounds, *timing)
             print(f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {ratio:.2f} |", flush=True)
     ratios = [ratio for ratio, _, _ in rows.values()]

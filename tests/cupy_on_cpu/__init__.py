@@ -78,3 +78,8 @@ def counts() -> dict[str, int]:
 def set_order(seed: int) -> None:
     """Choose in which order the threads of a block run where they meet; 0 is the order of their numbers."""
     ctypes.CDLL(None).standin_order(ctypes.c_uint(seed))
+
+
+def set_idle(on: bool) -> None:
+    """Choose whether launches and products of matrices do nothing, so that what is measured is the host's time."""
+    ctypes.CDLL(None).standin_idle(on)

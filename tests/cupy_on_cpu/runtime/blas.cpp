@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 #include "capture.h"
+#include "counts.h"
 
 namespace {
 
@@ -115,6 +116,7 @@ int of_type(int type, int how_a, int how_b, int m, int n, int k, const void* alp
 struct Handle { int pointer_mode; Stream* stream; bool has_workspace; };
 
 int run(Handle* handle, Work work) {
+    if (idle) return SUCCESS;
     if (!handle->stream || !handle->stream->capture) return work();
     if (!handle->has_workspace) return refused_in_capture(handle->stream), NOT_SUPPORTED;
     noted(handle->stream, work);

@@ -138,6 +138,7 @@ using namespace standin;
 extern "C" {
 
 void standin_order(unsigned seed) { order = seed; }
+void standin_idle(int on) { idle = on; }
 
 int hipModuleLoadData(void** module, const char* image) {
     *module = dlopen(image, RTLD_NOW | RTLD_LOCAL);  // the image is the path of a library
@@ -172,6 +173,7 @@ int hipModuleLaunchKernel(const Kernel* kernel, unsigned gx, unsigned gy, unsign
     if (bx * by * bz > 1024 || bx * by * bz == 0 || gx * gy * gz == 0) return 9;  // hipErrorInvalidConfiguration
     if (shared > shared_memory.size()) return 1;
     ++counts.launches;
+    if (idle) return 0;
     const dim3 blocks(gx, gy, gz), threads(bx, by, bz);
     if (!stream || !stream->capture) return launch(*kernel, blocks, threads, parameters);
     // The graph has a copy of the arguments, since the caller's are gone when it is launched.

@@ -10,6 +10,7 @@
 #include "counts.h"
 
 Counts counts;
+bool idle;
 
 namespace {
 
