@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import pathlib
 
 from plugrad.extend import (
     Op,
@@ -15,21 +13,16 @@ from plugrad.extend import (
     elementwise,
     hookimpl,
     is_integer,
-    load_inline,
     native,
     unary,
 )
 
+from ._activation_on_cuda import load, on_cuda, slopes
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, dtype_word, fitted, refuse
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
-
-_on_cuda = functools.partial(
-    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), like=0, per="pack",
-    types="floating",
-)  # fmt: skip
 
 
 def _of_elements(call, xp, input):
@@ -38,12 +31,6 @@ def _of_elements(call, xp, input):
 
 def _slopes(call, xp, g, values):
     return call(g, values)
-
-
-def _slopes_on_cuda(call, xp, g, values):
-    """The same; what is in different orders is copied first: one launch, where the formula has many."""
-    result = call(g, values)
-    return call(xp.ascontiguousarray(g), xp.ascontiguousarray(values)) if result is NotImplemented else result
 
 
 # ---------------------------------------------------------------- straight lines
@@ -83,8 +70,8 @@ def relu_vjp(F, g, y):
 
 
 relu.vjp_kernel("cpu")(native("relu_grad")(_slopes))
-relu.kernel("cuda")(native(_on_cuda(name="relu", arrays=1), otherwise=relu, halves=True)(_of_elements))
-relu.vjp_kernel("cuda")(native(_on_cuda(name="relu_grad", arrays=2))(_slopes_on_cuda))
+relu.kernel("cuda")(native(load(name="relu", arrays=1), otherwise=relu, halves=True)(_of_elements))
+relu.vjp_kernel("cuda")(native(load(name="relu_grad", arrays=2))(slopes))
 
 
 @unary(promote="same", at=(), fits=("min_val", "max_val"))
@@ -110,7 +97,10 @@ def hardtanh_in_c(call, xp, input, min_val=-1.0, max_val=1.0):
 
 @hardtanh.vjp
 def hardtanh_vjp(F, g, input, min_val, max_val):
-    return F.where((input > min_val) & (input < max_val), g, 0.0)
+    return F.where((input <= min_val) | (input >= max_val), 0.0, g)
+
+
+on_cuda(hardtanh, 2, "bounded", lambda low=-1.0, high=1.0: (low, high) if low <= high else None, (0,))
 
 
 @unary(promote="same", at=())
@@ -140,6 +130,9 @@ def leaky_relu_vjp(F, g, input, negative_slope):
 @native("leaky_relu_grad")
 def leaky_relu_grad_native(call, xp, g, input, negative_slope):
     return call(g, input, negative_slope)
+
+
+on_cuda(leaky_relu, 1, given=lambda negative_slope=0.01: (negative_slope,))
 
 
 @unary(promote="same", at=(), kinds={"threshold": "number", "value": "number"}, fits=("value",))
@@ -188,6 +181,7 @@ def hardswish_vjp(F, g, input):
 
 
 hardswish.vjp_kernel("cpu")(native("hardswish_grad")(_slopes))
+on_cuda(hardswish)
 
 
 @unary(promote="same", inplace=False, aliases=("nn.functional.hardshrink",), fits=("lambd",))
@@ -204,7 +198,7 @@ def hardshrink(xp, input, lambd=0.5):
 
 @hardshrink.vjp
 def hardshrink_vjp(F, g, input, lambd):
-    return F.where((input < -lambd) | (input > lambd), g, 0.0)
+    return F.where((input >= -lambd) & (input <= lambd), 0.0, g)  # at NaN it goes on
 
 
 @unary(promote="same", inplace=False, at=("nn.functional.softshrink",))
@@ -228,7 +222,7 @@ def softshrink(xp, input, lambd=0.5):
 
 @softshrink.vjp
 def softshrink_vjp(F, g, input, lambd):
-    return F.where((input < -lambd) | (input > lambd), g, 0.0)
+    return F.where((input >= -lambd) & (input <= lambd), 0.0, g)  # at NaN it goes on
 
 
 @elementwise(tensors=("input", "weight"), at=(), inplace=False, node="PreluKernelBackward0")
@@ -310,7 +304,7 @@ def sigmoid(xp, input):
 
 
 sigmoid.kernel("cpu")(native("sigmoid", otherwise=sigmoid, plain=True, halves=True)(_of_elements))
-sigmoid.kernel("cuda")(native(_on_cuda(name="sigmoid", arrays=1), otherwise=sigmoid, halves=True)(_of_elements))
+sigmoid.kernel("cuda")(native(load(name="sigmoid", arrays=1), otherwise=sigmoid, halves=True)(_of_elements))
 
 
 @sigmoid.vjp
@@ -319,7 +313,7 @@ def sigmoid_vjp(F, g, y):
 
 
 sigmoid.vjp_kernel("cpu")(native("sigmoid_grad")(_slopes))
-sigmoid.vjp_kernel("cuda")(native(_on_cuda(name="sigmoid_grad", arrays=2))(_slopes_on_cuda))
+sigmoid.vjp_kernel("cuda")(native(load(name="sigmoid_grad", arrays=2))(slopes))
 
 
 @sigmoid.samples
@@ -328,9 +322,7 @@ def sigmoid_samples(make):
     yield make(2, low=-800, high=800)
 
 
-@unary(
-    promote="same", inplace=False, at=("nn.functional.logsigmoid",), node="LogSigmoidBackward0", any_order="rows"
-)
+@unary(promote="same", inplace=False, at=("nn.functional.logsigmoid",), node="LogSigmoidBackward0", any_order="rows")
 def logsigmoid(xp, input):
     """Logarithm of the logistic function, without overflow.
 
@@ -351,6 +343,9 @@ def logsigmoid_in_c(call, xp, input):
 @logsigmoid.vjp
 def logsigmoid_vjp(F, g, input):
     return g * F.sigmoid(-input)
+
+
+on_cuda(logsigmoid, name="log_sigmoid")
 
 
 @unary(promote="same", inplace=False, at=("nn.functional.softplus",), autocast={"cuda": "float32"})
@@ -389,6 +384,9 @@ def softplus_vjp(F, g, input, beta, threshold):
 @native("softplus_grad")
 def softplus_grad_in_c(call, xp, g, input, beta, threshold):
     return call(g, input, beta, threshold)
+
+
+on_cuda(softplus, 2, given=lambda beta=1, threshold=20: (beta, threshold))
 
 
 @composite(at=("nn.functional.softsign",))
@@ -458,6 +456,9 @@ def elu_grad_in_c(call, xp, g, input, alpha, scale, input_scale):
     return call(g, input, alpha, scale, input_scale) if input_scale > 0 else NotImplemented
 
 
+on_cuda(elu, 3, given=lambda alpha=1.0, scale=1.0, input_scale=1.0: (alpha, scale, input_scale))
+
+
 # ---------------------------------------------------------------- gated by their own size
 
 
@@ -471,7 +472,7 @@ def silu(xp, input):
 
 
 silu.kernel("cpu")(native("silu", otherwise=silu, plain=True, halves=True)(_of_elements))
-silu.kernel("cuda")(native(_on_cuda(name="silu", arrays=1), otherwise=silu, halves=True)(_of_elements))
+silu.kernel("cuda")(native(load(name="silu", arrays=1), otherwise=silu, halves=True)(_of_elements))
 
 
 @silu.vjp
@@ -481,7 +482,7 @@ def silu_vjp(F, g, input):
 
 
 silu.vjp_kernel("cpu")(native("silu_grad")(_slopes))
-silu.vjp_kernel("cuda")(native(_on_cuda(name="silu_grad", arrays=2))(_slopes_on_cuda))
+silu.vjp_kernel("cuda")(native(load(name="silu_grad", arrays=2))(slopes))
 
 
 @unary(promote="same", at=())
@@ -495,6 +496,9 @@ def mish(xp, input):
 def mish_vjp(F, g, input):
     gate = F.tanh(F.softplus(input))
     return g * (gate + input * F.sigmoid(input) * (1 - gate * gate))
+
+
+on_cuda(mish)
 
 
 @unary(promote="same", inplace=False, at=("nn.functional.gelu",))
@@ -523,7 +527,7 @@ def _gelu(call, xp, input, *, approximate="none"):
 
 
 gelu.kernel("cpu")(native("gelu", otherwise=gelu, halves=True)(_gelu))
-gelu.kernel("cuda")(native(_on_cuda(name="gelu", arrays=1, numbers=1), otherwise=gelu, halves=True)(_gelu))
+gelu.kernel("cuda")(native(load(name="gelu", arrays=1, numbers=1), otherwise=gelu, halves=True)(_gelu))
 
 
 _ROOT_HALF = math.sqrt(0.5)
@@ -547,10 +551,11 @@ def _gelu_slopes(call, xp, g, input, approximate):
 
 gelu.vjp_kernel("cpu")(native("gelu_grad")(_gelu_slopes))
 
+
 @gelu.vjp_kernel("cuda")
-@native(_on_cuda(name="gelu_grad", arrays=2, numbers=1))
+@native(load(name="gelu_grad", arrays=2, numbers=1))
 def gelu_grad_on_cuda(call, xp, g, input, approximate):
-    return _slopes_on_cuda(lambda *arrays: call(*arrays, approximate == "tanh"), xp, g, input)
+    return slopes(lambda *arrays: call(*arrays, approximate == "tanh"), xp, g, input)
 
 
 @hookimpl

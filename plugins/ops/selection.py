@@ -6,6 +6,7 @@ import math
 
 from plugrad.extend import LEFT_OUT, Op, binary, collect, composite, elementwise, hookimpl, native
 
+from ._activation_on_cuda import on_cuda
 from ._checks import NUMBERS, bounded, fitted, is_number
 
 _FAR = 2.0**127  # beyond which a float32 may be infinite
@@ -65,6 +66,16 @@ def clamp_vjp_input(F, g, input, min, max):
     return F.where((input >= min) & (input <= max), g, 0.0)
 
 
+def _bounds(min=None, max=None):
+    """Return what limits elements as two numbers; None for tensors, and no bound at all."""
+    low, high = -math.inf if min is None else min, math.inf if max is None else max
+    plain = low.__class__ in NUMBERS and high.__class__ in NUMBERS and not (min is None and max is None)
+    return (low, high) if plain else None
+
+
+on_cuda(clamp, 2, "bounded", _bounds, (1,))
+
+
 @clamp.vjp("min")
 def clamp_vjp_min(F, g, input, min, max):
     return F.where(input < min if max is None else (input < min) & (min < max), g, 0.0)
@@ -105,6 +116,9 @@ def clamp_min_vjp_input(F, g, input, min):
     return F.where(input >= min, g, 0.0)
 
 
+on_cuda(clamp_min, 2, "bounded", _bounds, (1,))
+
+
 @clamp_min.vjp("min")
 def clamp_min_vjp_min(F, g, input, min):
     return F.where(input < min, g, 0.0)
@@ -137,6 +151,9 @@ def clamp_max_in_c(call, xp, input, max):
 @clamp_max.vjp("input")
 def clamp_max_vjp_input(F, g, input, max):
     return F.where(input <= max, g, 0.0)
+
+
+on_cuda(clamp_max, 2, "bounded", lambda max: _bounds(None, max), (1,))
 
 
 @clamp_max.vjp("max")

@@ -83,7 +83,8 @@ def _in_single(kernel):
         dtype = input.dtype
         if not is_half(dtype):
             return kernel(xp, input, *rest, **options)
-        return kernel(xp, input.astype("float32"), *rest, **options).astype(dtype)
+        wide = [one.astype("float32") if getattr(one, "dtype", None) == dtype else one for one in (input, *rest)]
+        return kernel(xp, *wide, **options).astype(dtype)
 
     return widened
 

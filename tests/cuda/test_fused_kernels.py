@@ -105,6 +105,11 @@ def test_cross_entropy_in_any_order_of_threads(size, stand_in):
 
 GATES = {
     "sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu, "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "leaky_relu": F.leaky_relu, "leaky_relu by 2": lambda x: F.leaky_relu(x, 2.0), "bounded": F.hardtanh,
+    "bounded by numbers": lambda x: x.clamp(-1, 6), "bounded below": lambda x: x.clamp(min=6),
+    "bounded above": lambda x: x.clamp_max(-0.0), "bounded the wrong way": lambda x: x.clamp(1, -1),
+    "hardswish": F.hardswish, "softplus": F.softplus, "softplus by 2": lambda x: F.softplus(x, 2, 5), "mish": F.mish,
+    "elu": F.elu, "elu as selu": F.selu, "elu as celu": lambda x: F.celu(x, 0.7), "log_sigmoid": F.logsigmoid,
 }  # fmt: skip
 
 
@@ -125,10 +130,26 @@ def test_packs_of_elements_that_begin_anywhere(start, size, dtype, launched):
     assert launched == ["silu", "silu_grad"]
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, "float16", "bfloat16"])
+def test_bounds_that_are_no_numbers_or_no_floats(dtype):
+    x = torch.tensor([-2.0, 0.5, 3.0, float("nan")], dtype=getattr(torch, dtype))
+    zero, ones, nan = x.new_tensor(0.0), torch.ones_like(x), float("nan")
+    for bounds in ((nan, 1.0), (0.0, nan), (zero, None), (None, ones)):
+        given = [one if isinstance(one, torch.Tensor) else torch.tensor(0.0) for one in bounds]
+
+        def bounded(x, *tensors, bounds=bounds):
+            return x.clamp(*[t if isinstance(one, torch.Tensor) else one for t, one in zip(tensors, bounds)])
+
+        for here, there in list(both(bounded, x, *given))[:2]:
+            torch.testing.assert_close(there, here, equal_nan=True)
+    assert torch.arange(5, device="cuda").clamp(1, 3).tolist() == [1, 1, 2, 3, 3]
+
+
 @pytest.mark.parametrize("name", GATES)
 def test_activations_at_edges(name):
     x = torch.tensor([0.0, -0.0, inf, -inf, float("nan"), 80.0, -80.0, 1e30, -1e30, 6.0, -6.0])
-    for here, there in list(both(GATES[name], x))[:1]:
+    gradients = name not in {"sigmoid", "silu", "gelu", "gelu by tanh", "mish"}  # which are NaN, or not, at infinity
+    for here, there in list(both(GATES[name], x))[: 1 + gradients]:
         torch.testing.assert_close(there, here, equal_nan=True)
     agree(GATES[name], x[[0, 5, 6, 9, 10]])
     agree(lambda x: GATES[name](x.T), torch.randn(3, 4))

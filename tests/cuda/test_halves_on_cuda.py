@@ -21,7 +21,8 @@ CALLS = {  # by the kernels that serve them
         x.flatten(0, 1), torch.arange(x.shape[0] * 4, device=x.device) % 6, label_smoothing=0.1
     ),
     "gelu gelu_grad": F.gelu, "silu silu_grad": F.silu, "sigmoid sigmoid_grad": torch.sigmoid,
-    "relu relu_grad": torch.relu,
+    "relu relu_grad": torch.relu, "leaky_relu leaky_relu_grad": F.leaky_relu, "elu elu_grad": F.elu,
+    "softplus softplus_grad": F.softplus, "bounded bounded_grad": lambda x: x.clamp(-0.5, 0.5),
     "spread": lambda x: F.linear(x, torch.ones(3, 6).to(x), WEIGHTS[:3].to(x)),
     "take": lambda x: F.embedding(torch.tensor([1, 0, 1], device=x.device), x.flatten(1)),
 }  # fmt: skip

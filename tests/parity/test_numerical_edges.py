@@ -19,6 +19,7 @@ from plugrad import kernels, registry
 from support import twins
 
 OPS = {name: dotted for name, dotted in twins.public_ops().items() if registry.ops[name].family in ("unary", "binary")}
+STRAIGHT = ["relu", "leaky_relu", "hardtanh", "relu6", "hardsigmoid", "hardswish", "hardshrink", "softshrink"]
 ACTIVATIONS = ["celu", "elu", "gelu", "hardsigmoid", "leaky_relu", "mish", "selu", "silu", "softplus", "softsign"]
 OPS |= {f"functional {name}": f"nn.functional.{name}" for name in ACTIVATIONS}
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
@@ -128,6 +129,7 @@ CASES = {
     "running sums that cancel": lambda T: T.cumsum(T.tensor([1e8, 1e-4, -1e8, 1e-4]), 0),
     "running products of float32": lambda T: T.cumprod(T.full((1000,), 1.001), 0)[[9, 999]],
     "slopes of hardswish": lambda T: slopes(T, T.nn.functional.hardswish, [-3.0, -1.5, -1.5 - 2**-22, 0.0, 3.0]),
+    "slopes at NaN": lambda T: T.stack([slopes(T, getattr(T.nn.functional, one), [math.nan, 0.0]) for one in STRAIGHT]),
     "silu of zeros": lambda T: T.nn.functional.silu(T.tensor([-0.0, 0.0] * 20)),
     "linspace from minus infinity": lambda T: T.linspace(-math.inf, 1, 5),
     "linspace to infinity": lambda T: T.linspace(1, math.inf, 4),
