@@ -5,6 +5,7 @@ from __future__ import annotations
 from plugrad import is_grad_enabled, promote_types
 from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op, refuse_where
 
+from ._pairs_on_cuda import on_cuda
 from ._reduce import check_reduction, each, reduce_values, reduced, reduced_shape, refuse_derived, refuse_integers
 
 
@@ -129,6 +130,9 @@ def bce_logits_vjp_input(F, g, input, target, weight, pos_weight, reduction):
 def bce_logits_vjp_target(F, g, input, weight, pos_weight, reduction):
     slope = -input if pos_weight is None else -input - (pos_weight - 1) * F.logsigmoid(input)
     return _times(slope, weight) * each(g, reduction, input.shape)
+
+
+on_cuda(bce_logits)
 
 
 @bce_logits.meta

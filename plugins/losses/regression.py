@@ -8,6 +8,7 @@ import numbers
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_integral, legacy_reduction, loss, native, op
 
+from ._pairs_on_cuda import on_cuda
 from ._reduce import (
     check_reduction,
     each,
@@ -53,6 +54,9 @@ def mse_vjp_input(F, g, input, target, reduction):
 @mse.vjp("target")
 def mse_vjp_target(F, g, input, target, reduction):
     return (target - input) * (each(g, reduction, input.shape) * 2)
+
+
+on_cuda(mse)
 
 
 @mse.meta
