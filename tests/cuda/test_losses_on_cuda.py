@@ -9,7 +9,7 @@ BOUNDS = {"float32": 2e-5, "float64": 1e-11, "float16": 5e-3, "bfloat16": 4e-2}
 LOSSES = {"mse": F.mse_loss, "bce_logits": F.binary_cross_entropy_with_logits}
 
 
-def of_device(loss, one, other, device, **options):
+def of_device(loss, x, target, device, **options):
     """Return a loss, and its gradients by both arguments."""
     leaves = [one.detach().clone().to(device).requires_grad_() for one in (x, target)]
     result = loss(*leaves, **options)
