@@ -15,6 +15,7 @@ take = _load(name="take", numbers=5, types=_ANY)
 put_sums = _load(name="put_sums", numbers=6)
 _duplicate = load_inline(cuda=_SOURCE, name="duplicate", arrays=1, like=0, per="pack")
 THREADS = 256
+WRAPPING = 2  # in the place of `slices`: indices of slices, which count from the end where they are negative
 
 
 def _places(shape, index, dim):
@@ -31,7 +32,7 @@ def taken(xp, input, index, dim, error, slices):
     shape = input.shape
     if slices:
         size = (*shape[:dim], *index.shape, *shape[dim + 1 :])
-        numbers = shape[dim], index.size, math.prod(shape[dim + 1 :]), True
+        numbers = shape[dim], index.size, math.prod(shape[dim + 1 :]), slices
     else:
         size, numbers = index.shape, _places(shape, index, dim)
     if numbers is None or not index.size or not input.size or index.dtype.char not in "li":
@@ -46,7 +47,7 @@ def added(xp, out, index, source, dim, error, slices, alpha=1.0):
     """Add what an index names to an array, in place; NotImplemented for what the kernel does not serve."""
     shape = out.shape
     if slices:
-        numbers = shape[dim], index.size, math.prod(shape[dim + 1 :]), True
+        numbers = shape[dim], index.size, math.prod(shape[dim + 1 :]), slices
     else:
         numbers = _places(shape, index, dim) if source.shape == index.shape else None
     if numbers is None or not source.size or index.dtype.char not in "li":

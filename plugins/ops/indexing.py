@@ -8,6 +8,7 @@ import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, native, op, tidy_index, view
 
 from . import _index as ix
+from . import _places_on_cuda as cuda
 from ._checks import converted, fitted
 from ._index import ENDS, is_plain
 
@@ -128,6 +129,14 @@ def index_by(xp, input, index):
     return advanced_index.kernels["*"](xp, input, (index,))
 
 
+@index_by.kernel("cuda")
+@native(cuda.take, otherwise=index_by)
+def index_by_on_cuda(call, xp, input, index):
+    if not input.ndim:
+        return NotImplemented
+    return cuda.taken(xp, input, index, 0, ix.range_error(len(input), IndexError), cuda.WRAPPING)
+
+
 @index_by.meta
 def index_by_meta(input, index):
     return advanced_index_meta(input, (index,))
@@ -161,6 +170,16 @@ def add_at_in_c(call, xp, input, shape, index):
     out = xp.zeros(shape, input.dtype)
     done = call(out, rows.reshape(-1), xp.ascontiguousarray(input).reshape(rows.size, *shape[1:]), 0, -1, True)
     return out if done is None else NotImplemented
+
+
+@add_at.kernel("cuda")
+@native(cuda.put_sums, otherwise=add_at)
+def add_at_on_cuda(call, xp, input, shape, index):
+    rows = index[0]
+    if len(index) != 1 or getattr(rows, "ndim", 0) < 1 or input.shape != (*rows.shape, *shape[1:]):
+        return NotImplemented
+    error = ix.range_error(shape[0], IndexError)
+    return cuda.added(xp, xp.zeros(shape, input.dtype), rows, input, 0, error, cuda.WRAPPING)
 
 
 @add_at.meta

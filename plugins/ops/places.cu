@@ -1,15 +1,17 @@
 // Elements that an index takes from an array, or adds to it, a thread for each; see plugrad_cuda.h. Arrays are (before, n,
-// after), what is taken or added (before, m, after). Each element has an index of its own, or each of m slices one. Of an index
-// that is out of range nothing is read or written: it is told by `fault`, see backends/_faults.py.
+// after), what is taken or added (before, m, after). Each element has an index of its own, or each of m slices one, which if
+// `slices` is 2 counts from the end where it is negative. Of an index that is out of range nothing is read or written: it is
+// told by `fault`, see backends/_faults.py.
 
 // Where element i of what is taken is in the array, -1 for an index out of range.
 template <typename I>
 __device__ long long place(long long i, const long long *index, long long *fault, double of_n, double of_m, double of_after,
                            double slices, double number) {
     const I m = (I)of_m, after = (I)of_after, slice = (I)i / after, k = (I)i % after, before = slice / m;
-    const long long n = (long long)of_n, at = index[slices ? (long long)(slice % m) : i];
+    const long long n = (long long)of_n, given = index[slices ? (long long)(slice % m) : i];
+    const long long at = given < 0 && slices > 1 ? given + n : given;
     if (at < 0 || at >= n) {
-        fault[1] = at, fault[0] = (long long)number;
+        fault[1] = given, fault[0] = (long long)number;
         return -1;
     }
     return ((long long)before * n + at) * (long long)after + (long long)k;

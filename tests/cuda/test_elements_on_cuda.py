@@ -18,6 +18,8 @@ TAKES = {
     "index_select first": lambda x, at, y: x.index_select(0, at[0, :1] % 3),
     "index_add": lambda x, at, y: x.index_add(1, at[0], y),
     "index_add alpha": lambda x, at, y: x.index_add(1, at[0], y, alpha=-2.5),
+    "rows": lambda x, at, y: x[at % 3 - 3 * (at % 2)],
+    "rows, one list": lambda x, at, y: x[at[0, :2] % 3 - 3],
     "embedding": lambda x, at, y: torch.nn.functional.embedding(at % 3, x.flatten(1)),
 }
 
@@ -48,11 +50,13 @@ def test_elements_of_any_type_are_taken(dtype):
     x, at = torch.tensor([[0, 1, 2], [1, 0, 3]]).to(getattr(torch, dtype)), torch.tensor([[2, 0], [1, 1]])
     assert torch.equal(x.cuda().gather(1, at.cuda()).cpu(), x.gather(1, at))
     assert torch.equal(x.cuda().index_select(1, at[0].cuda()).cpu(), x.index_select(1, at[0]))
+    assert torch.equal(x.cuda()[1 - at.cuda()].cpu(), x[1 - at])
 
 
 OUTSIDE = [
     lambda x, at: x.gather(1, at), lambda x, at: x.scatter_add(1, at, x), lambda x, at: x.index_select(1, at[0]),
     lambda x, at: x.index_add(1, at[0], x), lambda x, at: torch.nn.functional.embedding(at, x),
+    lambda x, at: x[torch.where(at < 0, 3 * at, at)],
 ]  # fmt: skip
 
 
