@@ -34,7 +34,7 @@ class _Required:
 
 
 required = _Required()  # a default that every parameter group has to replace
-
+_NUMBERS = {int, float, bool, str, list, type(None)}  # types of options that hold no tensor; a list is "params"
 _WORDS = {"lr": "learning rate", "eps": "epsilon value"}  # what an error calls a hyper-parameter
 
 
@@ -191,12 +191,13 @@ class Optimizer(Hooked):
             if not hasattr(value, "__float__"):
                 raise TypeError(f"{name} must be a number, not {type(value).__name__}")
             if not 0.0 <= value:
-                what = _WORDS.get(name, name + " value")
-                raise ValueError(f"Invalid {what}: {value}; write {name} >= 0")
+                raise ValueError(f"Invalid {_WORDS.get(name, name + ' value')}: {value}; write {name} >= 0")
 
     @staticmethod
     def _plain(group):
         """The options of a group as `update` reads them: a tensor, such as a rate, becomes its number."""
+        if _NUMBERS.issuperset(map(type, group.values())):
+            return group
         for value in group.values():
             if isinstance(value, Tensor) or (type(value) is tuple and value and isinstance(value[0], Tensor)):
                 return {key: v if key == "params" else _number(v) for key, v in group.items()}
@@ -303,9 +304,8 @@ class Optimizer(Hooked):
 
 
 def _number(option):
-    if isinstance(option, tuple):
-        return tuple(map(_number, option))
-    return option.item() if isinstance(option, Tensor) else option
+    option = option.item() if isinstance(option, Tensor) else option
+    return tuple(map(_number, option)) if isinstance(option, tuple) else option
 
 
 def _split_names(params):

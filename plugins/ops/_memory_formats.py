@@ -12,6 +12,8 @@ def empty(xp, shape, dtype, memory_format=None):
     """An uninitialised array of a shape, row-major unless a channels-last format is asked for."""
     if memory_format is plugrad.preserve_format:
         raise RuntimeError("unsupported memory format option Preserve: there is no tensor to follow; use empty_like")
+    if memory_format not in _RANKS:  # no view: to find what owns the memory of one takes longer
+        return new_memory(xp.empty(tuple(shape), dtype))
     shape, order = laid_out(shape, memory_format)
     return new_memory(xp.empty(shape, dtype)).transpose(order)
 

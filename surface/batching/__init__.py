@@ -285,16 +285,22 @@ class _Few(_Round):
     def take(self):
         optimizer, self.state = self.optimizer, {"fresh": False}
         optimizer.advance(self.state, self.options)
-        self.begun, listed = True, []
+        self.begun, listed, backend = True, [], None
         for p in self.given:
             grad = p.grad
             if grad is not None:
                 touch(p)
-                data = p._data
-                self.on(p._type.backend)
+                data, ttype = p._data, p._type
+                if ttype.backend is not backend:
+                    if listed:
+                        self.listed(listed)
+                        self.done += len(listed)
+                    listed, backend = [], ttype.backend
+                    self.on(backend)
+                    takes_lists = self.takes_lists
                 if grad.is_sparse:
                     self.sparse((p, grad._data, (data,)))
-                elif self.takes_lists and (not listed or p._type.backend is listed[0][0]._type.backend):
+                elif takes_lists:
                     listed.append((p, grad._data, (data,)))
                     continue
                 elif data.size <= BLOCK or not optimizer.elementwise:
@@ -303,7 +309,6 @@ class _Few(_Round):
                     self.alone((p, grad._data, (data,)))
                 self.done += 1
         if listed:
-            self.on(listed[0][0]._type.backend)
             self.listed(listed)
             self.done += len(listed)
 
