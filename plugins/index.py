@@ -327,7 +327,11 @@ BRINGS = {
         "nn.functional.group_norm nn.functional.instance_norm nn.functional.layer_norm "
         "nn.functional.local_response_norm nn.functional.normalize nn.functional.rms_norm rms_norm",
     ),
-    "plugrad.plugins.ops.normalization_kernels": ("normalize_affine normalize_by", ""),
+    "plugrad.plugins.ops.normalization_kernels": (
+        "normalize_affine normalize_by running_average",
+        "",
+        "running_average",
+    ),
     "plugrad.plugins.ops.order_statistics": (
         "median median_all median_of mode nanmedian nanmedian_all nanmedian_of nanquantile quantile",
         "Tensor.median Tensor.mode Tensor.nanmedian Tensor.nanquantile Tensor.quantile median mode nanmedian "

@@ -30,8 +30,7 @@ class NodeMakers(dict):
         text = writer.node_maker(abs(mask))
         label = f"node of {op.qualname}, {'several results, ' * (mask < 0)}inputs {abs(mask):b}"
         names = globals_of(op, **{f"node{key}": cls for key, cls in writer.nodes.items()})
-        maker = self[mask] = source.compile_function(text, "make_node", label, names)
-        return maker
+        return self.setdefault(mask, source.compile_function(text, "make_node", label, names))
 
 
 class Writer:
@@ -224,8 +223,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         """Return the expression that runs the kernel."""
         op, direct = self.op, self.plan.direct
         if direct is not None:
-            arrays = [f"{name}_" for name in op.parameters[: op.arity]]
-            return f"_t.functions.{direct}({', '.join(arrays)})"
+            return f"_t.functions.{direct}({', '.join([f'{name}_' for name in op.parameters[: op.arity]])})"
         constants = self.plan.constants
         arguments = [name if name in constants else f"{name}_" for name in op.positional]
         arguments += [f"{name}={name}{'' if name in constants else '_'}" for name in op.keyword_only]

@@ -56,8 +56,7 @@ class _Scopes(dict):
         self.make = make
 
     def __missing__(self, scope):
-        ops = self[scope] = self.make(scope)
-        return ops
+        return self.setdefault(scope, self.make(scope))
 
 
 class _Ops:

@@ -50,8 +50,7 @@ class _BoolTypes(dict):
     """The tensor type of bools on the device of a tensor type."""
 
     def __missing__(self, ttype):
-        bools = self[ttype] = ttype.to(dtypes.bool)
-        return bools
+        return self.setdefault(ttype, ttype.to(dtypes.bool))
 
 
 PLAIN_OR_SEQUENCE = PLAIN | {tuple, list, Size}

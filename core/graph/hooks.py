@@ -128,5 +128,4 @@ def move_retained(before, edge) -> None:
 def add_tensor_hook(tensor, hook) -> RemovableHandle:
     """Register `hook(grad)` on a tensor; its result, if not None, replaces the gradient."""
     edge = tensor._live_edge()
-    rare = hooks_of(tensor) if edge is LEAF else edge._rare()
-    return rare.add("before", hook)
+    return (hooks_of(tensor) if edge is LEAF else edge._rare()).add("before", hook)

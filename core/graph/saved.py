@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from plugrad.graph import numpy_writes, rare
-from plugrad.graph.modes import mode, no_grad
-from plugrad.graph.versions import written_since
+from numpy import ndarray
 
+from plugrad.graph import rare
+from plugrad.graph.modes import mode, no_grad
+from plugrad.graph.numpy_writes import changed_since, open_exports, uses
+from plugrad.graph.versions import copied, writes, written_since
+
+_PLAIN = {int, float, bool, str, type(None)}
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
     "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
@@ -40,9 +44,8 @@ def annotate(node, from_raw) -> None:
     if mode.saved_hooks and node.saved:
         pack, unpack = mode.saved_hooks[-1]
         with no_grad():
-            node.saved = tuple(
-                [Packed(pack(from_raw(value)), unpack) if is_array(value) else value for value in node.saved]
-            )
+            packed = [Packed(pack(from_raw(value)), unpack) if is_array(value) else value for value in node.saved]
+            node.saved = tuple(packed)
         node._rare().unpack = True
 
 
@@ -62,10 +65,14 @@ def check_saved(node) -> None:
 def check_unchanged(node, values) -> None:
     """Raise RuntimeError if an array among the values was written in place after the node was made."""
     for value in values:
-        for array in value if type(value) in (tuple, list) else (value,):
-            if not is_array(array):
+        several = type(value) is tuple or type(value) is list
+        for array in (value,) if not several else () if _PLAIN.issuperset(map(type, value)) else value:
+            if type(array) is ndarray and array.base is None:  # it is its own storage
+                key = id(array)
+                if not (key in writes or key in copied or key in uses or key in open_exports):
+                    continue
+            elif type(array) in _PLAIN or not is_array(array):
                 continue
-            writes = written_since(array, node.seq)
-            if writes is None and not numpy_writes.changed_since(array, node.seq):
-                continue
-            raise RuntimeError(rare.stale(node, array, writes))
+            written = written_since(array, node.seq)
+            if written is not None or changed_since(array, node.seq):
+                raise RuntimeError(rare.stale(node, array, written))

@@ -33,20 +33,20 @@ class _Writes:
 
     def __init__(self, storage):
         # What is called when the storage dies is no Python code: Ctrl-C in there would be lost.
-        self.storage = weakref.ref(storage, partial(_writes.pop, id(storage)))
+        self.storage = weakref.ref(storage, partial(writes.pop, id(storage)))
         self.count = self.last = self.before = self.last_by_numpy = 0
 
 
-_writes: dict[int, _Writes] = {}  # by the id of the storage
+writes: dict[int, _Writes] = {}  # by the id of the storage
 copied: dict = {}  # by the ids of arrays that kernels were given in another dtype: see `rare.note_copy`
 
 
 def _entry(storage) -> _Writes:
-    entry = _writes.get(id(storage))
+    entry = writes.get(id(storage))
     if entry is None:
-        return _writes.setdefault(id(storage), _Writes(storage))  # or that of another thread, which was faster
+        return writes.setdefault(id(storage), _Writes(storage))  # or that of another thread, which was faster
     if entry.storage() is not storage:
-        entry = _writes[id(storage)] = _Writes(storage)
+        entry = writes[id(storage)] = _Writes(storage)
     return entry
 
 
@@ -95,7 +95,7 @@ def compare_before(when: int) -> None:
 def version(tensor) -> int:
     """Return how often the storage of a tensor was written in place."""
     array = tensor._data
-    entry = _writes.get(id(array if tensor._view is UNTRACKED else tensor._type.backend.storage(array)))
+    entry = writes.get(id(array if tensor._view is UNTRACKED else tensor._type.backend.storage(array)))
     return 0 if entry is None else entry.count
 
 
@@ -104,7 +104,7 @@ def written_since(array, when: int) -> _Writes | None:
     source = copied.get(id(array))
     own = source is None and type(array) is numpy.ndarray and array.base is None  # it is its own storage
     for written in (array,) if own else (device_of(array).backend.storage(array), array, source and source.storage()):
-        entry = _writes.get(id(written))
+        entry = writes.get(id(written))
         if entry is not None and entry.last > when:
             return entry
     return None

@@ -21,9 +21,7 @@ class Protocols:
         """Return the only element as a Python number."""
         if self._data.size != 1:
             raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        if self._type.symbolic:
-            return rare.item_of(self)
-        return self._host().item()
+        return rare.item_of(self) if self._type.symbolic else self._host().item()
 
     def tolist(self):
         """Return the elements as nested lists of Python numbers."""

@@ -68,21 +68,20 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     def forward(self, input):
         self._check_input_dim(input)
-        if self.training and self.num_batches_tracked is not None:
+        count = self.num_batches_tracked if self.training else None
+        if count is not None:
             with held_back():  # the count and the statistics are of as many batches
-                return self._normalized(input)
-        return self._normalized(input)
+                return self._normalized(input, count)
+        return self._normalized(input, None)
 
-    def _normalized(self, input):
+    def _normalized(self, input, count):
         mean, variance = self.running_mean, self.running_var
         momentum = self.momentum
         training = self.training
-        if training and self.track_running_stats:
-            count = self.num_batches_tracked
-            if count is not None:
-                count.add_(1)
-                if momentum is None:  # a plain average over all batches
-                    momentum = 1 / count.item()
+        if count is not None and self.track_running_stats:
+            count.add_(1)
+            if momentum is None:  # a plain average over all batches
+                momentum = 1 / count.item()
         if not training and mean is None and variance is None:
             training = True
         elif training and not self.track_running_stats:

@@ -15,6 +15,7 @@ from plugrad import float32, is_grad_enabled
 from plugrad.extend import Op, collect, composite, held_back, hookimpl
 
 from ._checks import ints
+from .normalization_kernels import running_average
 
 
 def _not_for(name, input):
@@ -34,22 +35,20 @@ def _check_parts(name, input, *parts):
                 )
 
 
-def _channels(input):
-    return (1, input.shape[1], *(1,) * (input.ndim - 2)) if input.ndim > 1 else (-1,)
+@lru_cache(maxsize=1024)
+def _channels(ndim, channels):
+    """Return the dimensions of (N, C, *) but that of the channels, and the shape in which what they have lies there."""
+    return (0, *range(2, ndim)), (1, channels, *(1,) * (ndim - 2)) if ndim > 1 else (-1,)
 
 
 def _update(running_mean, running_var, mean, variance, count, momentum):
     """Move running statistics towards those of a batch, both or neither; the variance by its unbiased estimate."""
-    moves = (running_mean, mean.detach()), (running_var, variance.detach() * (count / max(count - 1, 1)))
-    moves = [(running, _like(running, statistic)) for running, statistic in moves if running is not None]
+    move = running_average.in_place
     with held_back():
-        for running, statistic in moves:
-            running.lerp_(statistic, momentum)
-
-
-def _like(running, statistic):
-    statistic = statistic.reshape(-1)
-    return statistic if statistic.dtype is running.dtype else statistic.to(running.dtype)
+        if running_mean is not None:
+            move(running_mean, mean, 1.0, momentum)
+        if running_var is not None:
+            move(running_var, variance, count / max(count - 1, 1), momentum)
 
 
 @composite(at=("nn.functional.batch_norm",), kinds={"running_mean": "tensor?", "running_var": "tensor?"})
@@ -73,28 +72,37 @@ def batch_norm(F, input, running_mean, running_var, weight=None, bias=None, trai
 
 
 def _in_batch(F, input, running_mean, running_var, weight, bias, training, momentum, eps):
-    _not_for("batch_norm", input)
-    channels = input.shape[1] if input.ndim > 1 else 0
-    named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    for name, part in named.items():
-        if part is not None and part.shape != (channels,):
-            raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
-        if part is not None and name.startswith("running") and part.requires_grad and is_grad_enabled():
+    size, dtype = input.shape, input.dtype
+    channels = size[1] if len(size) > 1 else 0
+    wanted, plain = (channels,), dtype.is_floating_point
+    for part in (running_mean, running_var, weight, bias):
+        if part is not None and (part.shape != wanted or part.dtype is not dtype):
+            plain = False
+    if not plain:
+        _not_for("batch_norm", input)
+        named = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+        for name, part in named.items():
+            if part is not None and part.shape != wanted:
+                raise RuntimeError(f"{name} should contain {channels} elements not {part.numel()}")
+    for name, part in (("running_mean", running_mean), ("running_var", running_var)):
+        if part is not None and part.requires_grad and is_grad_enabled():
             raise RuntimeError(f"batch_norm is not differentiable with respect to {name}: detach() it")
     if not training and (running_mean is None or running_var is None):
         missing = "running_mean" if running_mean is None else "running_var"
         raise RuntimeError(f"{missing} must be defined in evaluation mode")
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
-    shape = _channels(input)
+    dims, shape = _channels(len(size), channels)
     if not training:
-        _check_parts("batch_norm", input, running_mean, running_var, weight, bias)
-        return F.normalize_by(input, weight, bias, running_mean.detach(), running_var.detach(), shape, eps)
+        if not plain:
+            _check_parts("batch_norm", input, running_mean, running_var, weight, bias)
+        return F.normalize_by(input, weight, bias, running_mean, running_var, shape, eps)
     count = input.numel() // channels if channels else 0
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    _check_parts("batch_norm", input, running_mean, running_var, weight, bias)
-    result, mean, variance = F.normalize_affine(input, weight, bias, (0, *range(2, input.ndim)), shape, eps)
+    if not plain:
+        _check_parts("batch_norm", input, running_mean, running_var, weight, bias)
+    result, mean, variance = F.normalize_affine(input, weight, bias, dims, shape, eps)
     if running_mean is not None and count:
         _update(running_mean, running_var, mean, variance, count, momentum)
     return result
@@ -135,8 +143,8 @@ def instance_norm(
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     _check_parts("instance_norm", input, weight, bias)
-    dims, shape, input = tuple(range(2, input.ndim)), _channels(input), F.contiguous(input)
-    result, mean, variance = F.normalize_affine(input, weight, bias, dims, shape, eps)
+    (_, *dims), shape = _channels(input.ndim, channels)
+    result, mean, variance = F.normalize_affine(F.contiguous(input), weight, bias, (*dims,), shape, eps)
     if running_mean is not None or running_var is not None:
         _update(running_mean, running_var, mean.detach().mean(0), variance.detach().mean(0), count, momentum)
     return result
@@ -432,8 +440,8 @@ def native_batch_norm(F, input, weight, bias, running_mean, running_var, trainin
     result = _in_batch(F, input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return result, input.new_empty(0), input.new_empty(0)
-    dims = (0, *range(2, input.ndim))
-    _, mean, variance = F.normalize_affine(input.detach(), None, None, dims, _channels(input), eps)
+    dims, shape = _channels(input.ndim, input.shape[1])
+    _, mean, variance = F.normalize_affine(input.detach(), None, None, dims, shape, eps)
     return _with_statistics(F, result, mean, variance, eps, (-1,), weight, bias)
 
 

@@ -6,7 +6,7 @@ import pathlib
 from functools import lru_cache, partial
 from math import nan, prod
 
-from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, op
+from plugrad.extend import Op, collect, hookimpl, is_half, load_inline, native, native_function, op
 
 from . import _channels_on_cuda as channels
 from .shape import sum_to_shape
@@ -236,6 +236,15 @@ def normalize_by(xp, input, weight, bias, mean, variance, shape, eps):
     return result if result.dtype is dtype else result.astype(dtype)
 
 
+@normalize_by.kernel("cpu")
+@native("normalize_by", otherwise=normalize_by, widens=True)
+def normalize_by_in_c(call, xp, input, weight, bias, mean, variance, shape, eps):
+    if input.ndim < 2 or len(shape) != input.ndim or mean.size != input.shape[1]:
+        return NotImplemented
+    parts = [part for part in (weight, bias) if part is not None]
+    return call(input, mean, variance, *parts, eps, weight is not None, bias is not None)
+
+
 @normalize_by.kernel("cuda")
 def normalize_by_on_cuda(xp, input, weight, bias, mean, variance, shape, eps):
     """The same in one pass."""
@@ -266,6 +275,41 @@ def normalize_by_samples(make):
     statistics = make(3, requires_grad=False), make(3, low=0.5, high=2, requires_grad=False)
     yield make.args(make(2, 3, 4), make(3), make(3), *statistics, (1, 3, 1), 1e-5)
     yield make.args(make(2, 3), None, None, *statistics, (1, 3), 1e-5)
+
+
+# ---------------------------------------------------------------- running statistics
+
+
+@op(at=(), like="input", inplace="values")
+def running_average(xp, input, latest, scale, momentum):
+    """Move running statistics towards `scale * latest` by the share `momentum`.
+
+    `latest` has as many elements, in whatever shape. In place, which is what it is for, it records nothing.
+    """
+    dtype = "float32" if is_half(input.dtype) else input.dtype
+    moved = latest.reshape(input.shape) * xp.asarray(momentum * scale, dtype)
+    moved += input * xp.asarray(1 - momentum, dtype)
+    return moved if moved.dtype is input.dtype else moved.astype(input.dtype)
+
+
+_average = native_function("running_average", lambda *call: NotImplemented)
+
+
+@running_average.kernel("cpu")
+@native("running_average", otherwise=running_average)
+def running_average_in_c(call, xp, input, latest, scale, momentum):
+    result = input.copy()
+    return result if call(result, latest, scale, momentum) is None else NotImplemented
+
+
+@running_average.writer
+def running_average_into(xp, out, latest, scale, momentum):
+    return _average(out, latest, scale, momentum)
+
+
+@running_average.samples
+def running_average_samples(make):
+    yield make.args(make(3, requires_grad=False), make(1, 3, 1, requires_grad=False), 1.25, 0.1)
 
 
 @hookimpl
