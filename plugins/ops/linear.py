@@ -86,7 +86,7 @@ def linear_samples(make):
 @linear.kernel("cpu")
 @native("product_2d", otherwise=linear)
 def linear_in_c(call, xp, input, weight, bias=None):
-    if weight.ndim != 2 or input.ndim < 2:
+    if weight.ndim != 2 or input.ndim < 2 or input.size < 4 * weight.shape[1]:
         return NotImplemented
     if bias is None:
         return product_in_c(call, xp, input, weight.T)
@@ -155,11 +155,33 @@ def linear_vjp_weight(F, g, input, weight_shape):
     return F.mm(F.t(g), input)
 
 
+@linear.vjp_kernel("cpu", "weight")
+@native("product_2d")
+def linear_weight_grad_in_c(call, xp, g, input, weight_shape):
+    """The same without the calls of ops, which for a few rows take longer than the product."""
+    if len(weight_shape) == 1 or not g.dtype.char == input.dtype.char in "fd":
+        return NotImplemented
+    if g.ndim != 2:
+        rows = _rows(g.shape)
+        g, input = g.reshape(rows, weight_shape[0]), input.reshape(rows, weight_shape[1])
+    result = product_in_c(call, xp, g.T, input)
+    return g.T.dot(input) if result is NotImplemented else result
+
+
 @linear.vjp("bias")
 def linear_vjp_bias(F, g, bias_shape):
     if g.ndim > 1:
         g = F.sum(g, 0 if g.ndim == 2 else tuple(range(g.ndim - 1)))
     return g if g.shape == bias_shape else F.reshape(F.sum(g), bias_shape)
+
+
+@linear.vjp_kernel("cpu", "bias")
+@native("sums")
+def linear_bias_grad_in_c(call, xp, g, bias_shape):
+    if g.shape[-1:] != bias_shape or g.ndim < 2 or g.dtype.char not in "fd":
+        return NotImplemented
+    result = xp.empty(bias_shape, g.dtype)
+    return result if call(g, result, 0, g.ndim - 1, 1, False) is None else NotImplemented
 
 
 @linear.vmap
