@@ -57,7 +57,8 @@ def _infer(data, dtype=None):
         array = numpy.array(data)
     except (OverflowError, ValueError):
         return _later("array_of")(data, dtype)
-    if array.dtype.char in "OLQ" or array.dtype.char == "d" and array.size and array.max() >= 1 << 63:
+    kind = array.dtype.char
+    if kind in "OLQ" or kind == "d" and array.size and numpy.maximum.reduce(array, None) >= 2.0**63:
         return _later("array_of")(data, dtype)
     if dtype is not None or not dtypes.is_differentiable(array.dtype):
         return array
@@ -114,8 +115,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 def _place(array, place):
     home = resolve(place)
-    if home.backend.name != "cpu":
-        array = home.put(array)
+    array = array if home.backend.name == "cpu" else home.put(array)
     return new(array, home.tensor_type(array.dtype))
 
 

@@ -183,7 +183,7 @@ def normalize_grad_native(
     arrays = [g, input, y1, y2, result, of_weight, of_bias, partial, *([] if weight is None else [weight])]
     if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, what) is NotImplemented:
         return NotImplemented
-    if needs[0] and (of_mean.any() or of_variance.any()):  # which nearly nobody asks for
+    if needs[0] and (xp.count_nonzero(of_mean) or xp.count_nonzero(of_variance)):  # which nearly nobody asks for
         more = (of_mean + 2 * of_variance * (input.reshape(size) - y1)) / prod([size[d] for d in dims])
         result += more.reshape(result.shape)
     of_weight = of_weight.reshape(weight_shape) if needs[1] else None

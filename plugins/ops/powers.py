@@ -6,7 +6,7 @@ import cmath
 import math
 
 import plugrad
-from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_half, is_integer, native, unary
+from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_half, is_integer, native, native_function, unary
 
 from ._checks import BOOL, fitted, is_number, refuse
 
@@ -135,6 +135,9 @@ def pow_samples(make):
     yield 2.0, make(3)
 
 
+_cube = native_function("cube", lambda input: input * input * input)
+
+
 def _pow_number(xp, input, exponent):
     """Powers with a number above; the usual ones without the power function, which is ten times slower."""
     if exponent == 2:
@@ -142,7 +145,7 @@ def _pow_number(xp, input, exponent):
     if input.dtype.itemsize == 2 and is_half(input.dtype):
         return _pow_halves(xp, input, exponent, input.dtype)
     if exponent == 3:
-        return xp.multiply(xp.multiply(input, input), input)
+        return _cube(input) if xp.__name__ == "numpy" else xp.multiply(xp.multiply(input, input), input)
     if isinstance(exponent, bool) and input.dtype.kind == "b":
         return xp.power(input.astype("int8"), exponent).astype(input.dtype)
     refuse(BOOL, "pow", input)

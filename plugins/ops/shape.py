@@ -386,14 +386,14 @@ def expand_on_cpu(xp, input, size):
     old, lead = input.shape, len(size) - len(input.shape)
     if lead < 0 or not input.flags.c_contiguous or not input.size or input.dtype.kind == "V":
         return expand.kernels["*"](xp, input, size)
-    if size[lead:] == old and min(size, default=0) > 1:
-        strides = (0,) * lead + input.strides
-    else:
-        strides = [input.nbytes if n == 1 else 0 for n in size[:lead]]
-        for n, o, stride in zip(size[lead:], old, input.strides):
-            if n != o and (o != 1 or n < 0):
-                return expand.kernels["*"](xp, input, size)
-            strides.append(stride if n == o else 0)
+    strides = [input.nbytes if n == 1 else 0 for n in size[:lead]] if lead else []
+    for n, o, stride in zip(size[lead:] if lead else size, old, input.strides):
+        if n == o:
+            strides.append(stride)
+        elif o == 1 and n >= 0:
+            strides.append(0)
+        else:
+            return expand.kernels["*"](xp, input, size)
     out = xp.ndarray(size, input.dtype, input, 0, strides)
     if 0 in strides:
         out.flags.writeable = False
