@@ -6,7 +6,19 @@ import cmath
 import math
 
 import plugrad
-from plugrad.extend import Op, binary, collect, composite, conj, hookimpl, is_half, is_integer, native, native_function, unary
+from plugrad.extend import (
+    Op,
+    binary,
+    collect,
+    composite,
+    conj,
+    hookimpl,
+    is_half,
+    is_integer,
+    native,
+    native_function,
+    unary,
+)
 
 from ._checks import BOOL, fitted, is_number, refuse
 
