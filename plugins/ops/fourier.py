@@ -43,7 +43,7 @@ def _tables(length, real, char):
     """Return (factors, roots of unity) as the C function takes them; None for lengths that it does not serve."""
     n = length // 2 if real and length % 2 == 0 else length
     factors, rest = [], n
-    for radix in (4, 2, 3, 5):
+    for radix in (4, 2, 3, 5, 7):
         while rest > 1 and rest % radix == 0:
             factors.append(radix)
             rest //= radix
