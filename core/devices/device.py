@@ -103,8 +103,7 @@ class device(Region):
         return ttype
 
     def __repr__(self):
-        number = "" if self.index is None else f", index={self.index}"
-        return f"device(type='{self.type}'{number})"
+        return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
 
     def __str__(self):
         return self.type if self.index is None else f"{self.type}:{self.index}"

@@ -65,13 +65,14 @@ def check_saved(node) -> None:
 def check_unchanged(node, values) -> None:
     """Raise RuntimeError if an array among the values was written in place after the node was made."""
     for value in values:
-        several = type(value) is tuple or type(value) is list
-        for array in (value,) if not several else () if _PLAIN.issuperset(map(type, value)) else value:
+        kind = type(value)
+        if kind in _PLAIN or kind is tuple and _PLAIN.issuperset(map(type, value)):
+            continue
+        for array in value if kind is tuple or kind is list else (value,):
             if type(array) is ndarray and array.base is None:  # it is its own storage
-                key = id(array)
-                if not (key in writes or key in copied or key in uses or key in open_exports):
+                if not ((key := id(array)) in writes or key in copied or key in uses or key in open_exports):
                     continue
-            elif type(array) in _PLAIN or not is_array(array):
+            elif not is_array(array):
                 continue
             written = written_since(array, node.seq)
             if written is not None or changed_since(array, node.seq):
