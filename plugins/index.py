@@ -328,9 +328,9 @@ BRINGS = {
         "nn.functional.local_response_norm nn.functional.normalize nn.functional.rms_norm rms_norm",
     ),
     "plugrad.plugins.ops.normalization_kernels": (
-        "normalize_affine normalize_by running_average",
+        "_running_average normalize_affine normalize_by",
         "",
-        "running_average",
+        "_running_average",
     ),
     "plugrad.plugins.ops.order_statistics": (
         "median median_all median_of mode nanmedian nanmedian_all nanmedian_of nanquantile quantile",

@@ -15,7 +15,7 @@ from plugrad import float32, is_grad_enabled
 from plugrad.extend import Op, collect, composite, held_back, hookimpl
 
 from ._checks import ints
-from .normalization_kernels import running_average
+from .normalization_kernels import _running_average
 
 
 def _not_for(name, input):
@@ -43,7 +43,7 @@ def _channels(ndim, channels):
 
 def _update(running_mean, running_var, mean, variance, count, momentum):
     """Move running statistics towards those of a batch, both or neither; the variance by its unbiased estimate."""
-    move = running_average.in_place
+    move = _running_average.in_place
     with held_back():
         if running_mean is not None:
             move(running_mean, mean, 1.0, momentum)

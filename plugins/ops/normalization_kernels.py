@@ -281,34 +281,39 @@ def normalize_by_samples(make):
 
 
 @op(at=(), like="input", inplace="values")
-def running_average(xp, input, latest, scale, momentum):
+def _running_average(xp, input, latest, scale, momentum):
     """Move running statistics towards `scale * latest` by the share `momentum`.
 
     `latest` has as many elements, in whatever shape. In place, which is what it is for, it records nothing.
     """
-    dtype = "float32" if is_half(input.dtype) else input.dtype
-    moved = latest.reshape(input.shape) * xp.asarray(momentum * scale, dtype)
-    moved += input * xp.asarray(1 - momentum, dtype)
+    kept = (input.astype("float32") if is_half(input.dtype) else input) * (1 - momentum)
+    moved = kept + latest.reshape(input.shape) * (momentum * scale)
     return moved if moved.dtype is input.dtype else moved.astype(input.dtype)
 
 
 _average = native_function("running_average", lambda *call: NotImplemented)
 
 
-@running_average.kernel("cpu")
-@native("running_average", otherwise=running_average)
-def running_average_in_c(call, xp, input, latest, scale, momentum):
+@_running_average.kernel("cpu")
+@native("running_average", otherwise=_running_average)
+def _running_average_in_c(call, xp, input, latest, scale, momentum):
     result = input.copy()
     return result if call(result, latest, scale, momentum) is None else NotImplemented
 
 
-@running_average.writer
-def running_average_into(xp, out, latest, scale, momentum):
-    return _average(out, latest, scale, momentum)
+@_running_average.writer
+def _running_average_into(xp, out, latest, scale, momentum):
+    if xp.__name__ == "numpy" and _average(out, latest, scale, momentum) is None:
+        return out
+    if is_half(out.dtype):
+        return NotImplemented
+    out *= 1 - momentum
+    out += latest.reshape(out.shape) * (momentum * scale)
+    return out
 
 
-@running_average.samples
-def running_average_samples(make):
+@_running_average.samples
+def _running_average_samples(make):
     yield make.args(make(3, requires_grad=False), make(1, 3, 1, requires_grad=False), 1.25, 0.1)
 
 

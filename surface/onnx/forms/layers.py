@@ -117,7 +117,7 @@ def normalize_affine_form(g, input, weight, bias, dims, shape, eps, layout=None)
     return (result if layout is None else g.reshape(result, input.shape)), mean, variance
 
 
-@form("running_average")
+@form("_running_average")
 def running_average_form(g, input, latest, scale, momentum):
     moved = g.op("Mul", g.reshape(latest, input.shape), momentum * scale)
     return g.op("Add", g.op("Mul", input, 1 - momentum), moved)
