@@ -305,6 +305,7 @@ def _put(xp, out, index, value):
     if xp.__name__ != "numpy" and getattr(getattr(index, "dtype", None), "char", "") == "?":
         number = type(value) in (bool, int, float) or getattr(value, "shape", 0) == () and value.dtype == out.dtype
         if number and index.shape == out.shape[: index.ndim]:
+            value = bool(value) if out.dtype.char == "?" and not hasattr(value, "dtype") else value
             xp.copyto(out, value, where=index.reshape(index.shape + (1,) * (out.ndim - index.ndim)))
             return
     if xp.__name__ != "numpy" and getattr(value, "ndim", 0):  # CuPy takes any value where an index has no elements

@@ -37,6 +37,18 @@ def test_values_that_do_not_fit_are_refused_wherever_an_index_points(index):
         assert outcomes[0] == outcomes[1], (shape, value, *outcomes)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float64", "complex64"])
+def test_numbers_where_a_mask_of_rows_holds(dtype):
+    results = []
+    for device in ("cpu", "cuda"):
+        x = torch.ones(2, 1, 2, dtype=getattr(torch, dtype), device=device)
+        x[torch.tensor([False, True], device=device)] = 0
+        x[torch.tensor([True, False], device=device)] = True
+        x[x == 0] = 2
+        results.append(x.tolist())
+    assert results[0] == results[1]
+
+
 def test_an_index_of_what_has_no_elements_is_refused_at_once():
     """CuPy wraps indices by a division, here by zero."""
     x = torch.zeros(0, 2, device="cuda")
