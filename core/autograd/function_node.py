@@ -51,7 +51,7 @@ class _Saved:
 def packed(pack, saved, unpack) -> Packed:
     if saved.output is not None:
         return Packed(pack(from_raw(saved.data)), unpack, saved.output)
-    edge = saved.tensor._live_edge()
+    edge = saved.tensor._live_edge() and saved.tensor._edge
     return Packed(pack(saved.tensor), unpack, saved.tensor if edge is LEAF else edge)
 
 

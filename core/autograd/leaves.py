@@ -5,9 +5,8 @@ from __future__ import annotations
 from plugrad.autograd.accumulate import accumulate
 from plugrad.autograd.hooks import run_before, run_pre
 from plugrad.graph import rare as words
-from plugrad.graph.modes import LEAF
+from plugrad.graph.modes import LEAF, NOWHERE
 from plugrad.tensor.tensor import ensure_tensor
-from plugrad.tensor.views import View, follows_base
 
 
 def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -> None:
@@ -19,7 +18,7 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
     leaves.reverse()
     while leaves:
         leaf = leaves.pop()
-        if type(leaf._view) is View and follows_base(leaf):  # no gradient goes on from here
+        if leaf._view is NOWHERE:
             leaves.pop()
             continue
         extras = leaf.__dict__
@@ -31,7 +30,7 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
             if leaf in targets:
                 captured[leaf] = g
             continue
-        if leaves[-1] is None or leaf._edge is not LEAF or leaf._view is not None and leaf._live_edge() is not LEAF:
+        if leaves[-1] is None or (leaf._edge if leaf._view is None else leaf._live_edge()) is not LEAF:
             if leaves.pop() is not None and leaf._edge is not None:
                 raise RuntimeError("leaf variable has been moved into the graph interior")
             continue  # it got none, or requires none any more

@@ -12,7 +12,7 @@ from plugrad.dispatch import formulas as rules
 from plugrad.dispatch.formulas import PLAIN, F, conj, output_number
 from plugrad.dispatch.source import compile_function
 from plugrad.graph import rare
-from plugrad.graph.modes import tick
+from plugrad.graph.modes import NOWHERE, tick
 from plugrad.graph.nodes import Node, slot_of
 from plugrad.graph.saved import FREED
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
@@ -202,7 +202,7 @@ class PassNode(Node):
 def connect(edge, array, fit_to=None):
     """Return a Tensor with the saved raw `array` whose history is `edge`."""
     if isinstance(edge, Tensor) and edge._data is array:
-        return edge
+        return edge if edge._view is not NOWHERE else rare.shown_by(edge)
     if isinstance(edge, Tensor) or (fit_to is not None and fit_to[1] != array.dtype):
         node = PassNode()
         node.edges, node.saved, node.fit, node.rare, node.seq = (edge,), (), None, None, tick()

@@ -56,6 +56,7 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+NOWHERE = _Leaf()  # in the place of a tensor's `_view`: it is an edge that no gradient goes on from
 
 
 # ---------------------------------------------------------------------------------------------------- grad modes

@@ -13,7 +13,7 @@ import weakref
 
 from plugrad.graph import rare
 from plugrad.graph.hooks import Rare, hooks_of
-from plugrad.graph.modes import tick
+from plugrad.graph.modes import NOWHERE, tick
 from plugrad.graph.saved import FREED, Packed
 
 _TORCH_NAMES = {"input": "self", "y": "result"}  # of saved values
@@ -53,7 +53,7 @@ class Node:
                 functions[position] = (edge.node, edge.index)
             elif isinstance(edge, Node):
                 functions[position] = (edge, 0)
-            else:
+            elif edge._view is not NOWHERE:
                 functions[position] = (accumulate_node(edge), 0)
         return tuple(functions)
 

@@ -76,4 +76,4 @@ def check_unchanged(node, values) -> None:
                 continue
             written = written_since(array, node.seq)
             if written is not None or changed_since(array, node.seq):
-                raise RuntimeError(rare.stale(node, array, written))
+                rare.check_needed(node, array, written)

@@ -39,7 +39,7 @@ def _transfer(self, place):
     result = make(ttype.device.put(host), ttype)
     if ttype.device.type == self._type.device.type == "cpu" and result._data is self._data:
         result._data = result._data.copy()
-    edge = self._live_edge()
+    edge = self._live_edge() and self._edge
     if edge is not None and mode.grad:
         node = TransferNode()
         node.edges, node.saved, node.fit, node.rare = (self if edge is LEAF else edge,), (self.device,), None, None

@@ -19,7 +19,7 @@ from plugrad.errors import flag
 from plugrad.graph import rare
 from plugrad.graph.hooks import add_hook, add_tensor_hook, move_retained
 from plugrad.graph.modes import LEAF, enable_grad, inference_mode, levels, mode
-from plugrad.graph.nodes import OutputSlot
+from plugrad.graph.nodes import Node, OutputSlot
 from plugrad.graph.versions import UNTRACKED, touch, version
 from plugrad.registry.namespaces import lazy_methods, lazy_names
 from plugrad.tensor import inference, shared_memory
@@ -68,9 +68,10 @@ class Tensor(Description, Protocols):
 
     def _live_edge(self, used=True):
         """Return the edge, brought up to date when the tensor is a view whose base was written."""
-        if self._view is not None:
-            self._refresh(used)
-        return self._edge
+        if self._view is None:
+            return self._edge
+        self._refresh(used)
+        return LEAF if isinstance(self._edge, Tensor) else self._edge  # of a view without history
 
     def _refresh(self, used=True):
         """Bring the history of a view up to date with in-place writes to its base; `used`: its values are, too."""
@@ -138,8 +139,7 @@ class Tensor(Description, Protocols):
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded op."""
-        edge = self._live_edge()
-        return edge is None or edge is LEAF
+        return self._live_edge() in (None, LEAF)
 
     @property
     def grad_fn(self):
@@ -162,7 +162,7 @@ class Tensor(Description, Protocols):
         try:
             return self._grad
         except AttributeError:
-            if self._edge is not None and self._edge is not LEAF and not self.retains_grad:
+            if isinstance(self._edge, Node) and not self.retains_grad:
                 rare.warn_of_grad()
             return None
 
@@ -189,7 +189,7 @@ class Tensor(Description, Protocols):
     def retains_grad(self) -> bool:
         """Whether this non-leaf keeps its gradient."""
         edge = self._edge
-        return edge is not None and edge is not LEAF and edge.rare is not None and edge.rare.retained is not None
+        return isinstance(edge, Node) and edge.rare is not None and edge.rare.retained is not None
 
     def retain_grad(self):
         """Keep the gradient of this non-leaf in `.grad`, as leaves do."""
@@ -207,9 +207,9 @@ class Tensor(Description, Protocols):
 
     def register_post_accumulate_grad_hook(self, hook):
         """Call `hook(tensor)` after the gradient of this leaf was accumulated."""
-        if self._live_edge() is None:
+        if (edge := self._live_edge()) is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self._edge is not LEAF:
+        if edge is not LEAF:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return add_hook(self.__dict__.setdefault("_post_accumulate_grad_hooks", OrderedDict()), hook)
 

@@ -8,6 +8,7 @@ import numpy
 
 from plugrad import Tensor, device
 from plugrad.autograd import Node
+from plugrad.autograd.rare.unrecorded_views import leads_nowhere
 from plugrad.graph.modes import LEAF
 from plugrad.graph.nodes import AccumulateGrad, OutputSlot, accumulate_node
 from plugrad.tensor.tensor import make
@@ -38,7 +39,7 @@ def get_gradient_edge(tensor) -> GradientEdge:
     """Return the edge at which the gradient of a tensor is computed.
 
     `autograd.grad(loss, edge)` is `autograd.grad(loss, tensor)`, but the edge keeps no data alive. Raises
-    RuntimeError for a tensor that requires none.
+    RuntimeError for a tensor that requires none, AssertionError for a view without history: no gradient arrives there.
 
     >>> import plugrad as torch
     >>> x = torch.tensor(3.0, requires_grad=True)
@@ -51,6 +52,11 @@ def get_gradient_edge(tensor) -> GradientEdge:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients: call "
             "requires_grad_() on it before the computation"
+        )
+    if tensor.is_leaf and leads_nowhere(tensor._edge):
+        raise AssertionError(
+            "no gradient is computed for a view that was made under no_grad() or before its base required grad: call "
+            "requires_grad_() on it first, or take the edge of its base"
         )
     if tensor.is_leaf:
         return GradientEdge(accumulate_node(tensor), 0)

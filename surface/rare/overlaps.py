@@ -40,7 +40,8 @@ def store_overlapping(error, op, target, values, result):
     """Write what an op of PyTorch's few changed of an expanded tensor; raise the error if it is none of them."""
     basic = op.name == "setitem" and values[1] == (Ellipsis,)
     basic = basic or op.name == "index_put" and values[3]  # what is added counts once for each place
-    refused = basic or op.name == "nan_to_num" and target.is_floating_point() or target._edge or result._edge
+    recorded = target._edge is not None or result._edge is not None
+    refused = basic or recorded or op.name == "nan_to_num" and target.is_floating_point()
     if error.args != (_REFUSAL,) or op.name not in _ALLOWED or refused:
         raise error
     if _ALLOWED[op.name]:

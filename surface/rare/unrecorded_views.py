@@ -2,7 +2,8 @@
 
 Made where nothing is recorded, or before their base required grad. As in PyTorch such a view is a leaf: what is
 computed with it later is recorded, but no gradient goes on from it, to the base or to its own `.grad`, until
-`requires_grad_()` makes it one of its own. Once memory that it shows is written, it is a view as others are if it was
+`requires_grad_()` makes it one of its own. So the edge of what is recorded before is no tensor that may get a gradient
+later, but a stand-in that leads nowhere. Once memory that it shows is written, it is a view as others are if it was
 made where operations are recorded; else it can't be used there. Its generation is negative, and says since when.
 """
 
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 
-from plugrad import enable_grad, inference_mode
-from plugrad.graph.modes import LEAF, mode
+from plugrad import Tensor, enable_grad, inference_mode
+from plugrad.graph.modes import LEAF, NOWHERE, mode
 from plugrad.graph.versions import UNTRACKED, written_since
 from plugrad.tensor.views import FOLLOWS, next_generation
 
@@ -41,16 +43,40 @@ def follow_flag(tensor, view, generation: int, used) -> bool:
     if view.when == OWN and tensor._edge is None:
         view.when = FOLLOWS
     if view.when == FOLLOWS:
-        tensor._edge = None if base._edge is None else LEAF
+        tensor._edge = None if base._edge is None else _stand_in(tensor)
     looked = used is not None and (mode.grad or view.error is None)
     if looked and written_since(tensor._data, ~view.generation if view.when < 0 else view.when) is not None:
+        if isinstance(tensor._edge, Tensor):
+            tensor._edge = LEAF
         return tensor._edge is None or tensor._edge is LEAF and base._edge is None
     return True
+
+
+def _stand_in(tensor):
+    """Return the edge of what is computed with such a view: no gradient goes on from there."""
+    if isinstance(tensor._edge, Tensor) and tensor._edge._data is tensor._data:
+        return tensor._edge
+    edge = Tensor._from_raw(tensor._data)
+    edge._edge, edge._view, edge._source = LEAF, NOWHERE, weakref.ref(tensor)
+    return edge
+
+
+def leads_nowhere(edge) -> bool:
+    """Whether no gradient goes on from an edge of a node."""
+    return edge is None or getattr(edge, "_view", None) is NOWHERE
+
+
+def shown_by(edge):
+    """Return the view that an edge stands for, which may be a leaf of its own by now; if it is gone, the edge."""
+    tensor = edge._source()
+    return edge if tensor is None else tensor
 
 
 def keep_flag(tensor) -> None:
     """Have such a view be a leaf of its own from now on, whatever becomes of its base; until its memory is written."""
     tensor._view.when = OWN
+    if isinstance(tensor._edge, Tensor):
+        tensor._edge = LEAF
 
 
 class _Probe:

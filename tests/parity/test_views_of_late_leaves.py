@@ -41,6 +41,43 @@ USES = [
     "(b * v.sum()).sum().backward()", "w = v.grad_fn", "w = v.clone()\nw.mul_(v)\nw.sum().backward()",
 ]  # fmt: skip
 
+WITHOUT_HISTORY = {f"{name}, before": (VIEWS[name], "b.requires_grad_()") for name in VIEWS if name != "detached"}
+WITHOUT_HISTORY |= {f"{name}, after": ("b.requires_grad_()", VIEWS[name]) for name in ("no_grad", "inference")}
+
+# What was computed with a view before something becomes of it, and how its gradient is asked for then.
+EARLIER = [
+    "u = v * 3", "u = v * v", "u = o.sum() * v", "u = T.stack([v, v, o[:1].expand(v.shape)])", "u = v[...]",
+    "u = v.to(T.float64)", "u = Own.apply(v)", "u = Own.apply(v, o)", "u = v.clone()\nu.mul_(v)",
+    "with T.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t): u = o.sum() * v",
+    "with T.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t): u = Own.apply(v, o)",
+]  # fmt: skip
+SINCE = [
+    "v.requires_grad_()", "v.requires_grad_()\nv.requires_grad_(False)", "b.requires_grad_(False)",
+    "with T.no_grad(): b.add_(1)", "with T.no_grad(): v.add_(1)", "v.requires_grad_()\nwith T.no_grad(): v.add_(1)",
+    "v.requires_grad_()\nb.requires_grad_(False)", "v.requires_grad_()\nu = u * v", "v.detach_()",
+    "h = v.register_hook(lambda g: seen.append(g.tolist()))\nv.requires_grad_()", "del v", "v.unsqueeze_(0)",
+]  # fmt: skip
+ASKED = [
+    "u.sum().backward()", "s = T.autograd.grad(u.sum(), [v, b], allow_unused=True)",
+    "s = T.autograd.grad(u.sum(), o, create_graph=True)\ns[0].sum().backward()", "u.sum().backward(inputs=[v])",
+    "e = [f is None for f, _ in u.grad_fn.next_functions]", "T.autograd.graph.get_gradient_edge(v)",
+    "u.sum().backward()\nu = v * 2\nu.sum().backward()",
+]  # fmt: skip
+
+
+def own_function(T):
+    class Own(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, *given):
+            ctx.save_for_backward(*given)
+            return given[0] * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return tuple([g * one.sum() for one in ctx.saved_tensors])
+
+    return Own
+
 
 def described(tensor, T):
     if not isinstance(tensor, T.Tensor):
@@ -56,6 +93,7 @@ def described(tensor, T):
 def shown(T, steps):
     """Return what a program did on a library: the errors of its steps, and what is to be seen of its variables."""
     names = {"T": T, "b": T.tensor([1.0, 2.0, 3.0]), "o": T.tensor([2.0, 1.0, 3.0], requires_grad=True)}
+    names |= {"seen": [], "Own": own_function(T), "e": None}
     errors = []
     for step in steps:
         try:
@@ -65,7 +103,7 @@ def shown(T, steps):
         else:
             errors.append(None)
     seen = {name: described(names[name], T) for name in "bvwou" if name in names}
-    return errors, seen, [described(one, T) for one in names.get("s", ())]
+    return errors, seen, [described(one, T) for one in names.get("s", ())], names["seen"], names["e"]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -74,6 +112,18 @@ def test_views_made_before_their_base_required_grad(view):
     programs = list(itertools.product(BEFORE, FLAGS, AFTER, USES))
     for steps in programs[sum(map(ord, view)) % 7 :: 7]:  # a seventh of them, another one for each kind of view
         program = [step for step in (VIEWS[view], *steps) if step]
+        assert shown(torch, program) == shown(plugrad, program), "\n".join(program)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("made", WITHOUT_HISTORY)
+def test_what_was_computed_with_a_view_leads_nowhere_whatever_it_becomes(made):
+    programs = [
+        [*WITHOUT_HISTORY[made], *steps]
+        for steps in itertools.product(EARLIER, SINCE, ASKED)
+        if "hooks" not in steps[0] or "create_graph" not in steps[2]  # what they unpack leads nowhere for good
+    ]
+    for program in programs[sum(map(ord, made)) % 5 :: 5]:
         assert shown(torch, program) == shown(plugrad, program), "\n".join(program)
 
 
