@@ -33,7 +33,7 @@ def apply(op, values: tuple, out=None, inside=False):
     """
     if op.sequence and type(values[0]) not in (tuple, list) and isinstance(values[0], (tuple, list)):
         values = (list(values[0]), *values[1:])
-    if not inside and (modes.watched and interception.interested(op) or overriding(values)):
+    if not inside and (modes.watched and interception.interested(op) or overriding((*values, out))):
         further = lambda values: apply(op, values, out, True)  # noqa: E731
         return interception.call(op, values, out, lambda: interception.cast(op, values, out, further))
     values = values if out is None else rare.in_dtype_of(op, values, out)

@@ -7,6 +7,7 @@ import threading
 from weakref import WeakKeyDictionary, ref
 
 from plugrad.autograd.engine import CarefulWalk, Walk, count_uses
+from plugrad.autograd.rare.unrecorded_views import leads_nowhere
 from plugrad.backends import following
 from plugrad.graph import rare
 from plugrad.graph.hooks import RemovableHandle
@@ -125,9 +126,10 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    needs = [tensor.requires_grad and not (tensor.is_leaf and leads_nowhere(tensor._edge)) for tensor in tensors]
     if mode == "any":
         tensors = [tensor for tensor in tensors if tensor.requires_grad]
-    elif not all(tensor.requires_grad for tensor in tensors):
+    elif not all(needs):
         raise AssertionError("Expected gradient function to be set: all tensors must require grad")
     collector = (_All if mode == "all" else _Any)(tensors, fn)
     other_walks.add(ref(collector, other_walks.discard))

@@ -209,3 +209,26 @@ def test_stand_ins_have_the_signatures_of_what_they_stand_for():
         assert _asked(stand_in, inspect.signature(stand_in)) == -1
     with pytest.raises(TypeError):
         torch.overrides.get_testing_overrides()[torch.mm](1)
+
+
+@pytest.mark.parametrize("written", [
+    "T.neg(x, out=y)", "T.add(x, x, out=y)", "T.cumsum(x, 0, out=y)", "T.sum(x, 0, out=z)", "T.cat([x], out=y)",
+    "T.std(x, 0, out=z)", "T.sort(x, 0, out=(y, n))", "T.where(x > 0, x, x, out=y)", "T.full((2, 2), 3.0, out=y)",
+    "T.mm(x, x, out=y)",
+])  # fmt: skip
+def test_the_class_of_what_is_written_is_asked(written):
+    told = []
+    for library in (oracle, torch):
+        seen = []
+
+        class Noted(library.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None, seen=seen):
+                seen.append((func.__name__, sorted(kwargs or {})))
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        y, z = (library.empty(shape).as_subclass(Noted) for shape in ((2, 2), (2,)))
+        names = {"T": library, "x": library.eye(2), "y": y, "z": z, "n": library.empty((2, 2), dtype=library.int64)}
+        result = eval(written, names)
+        told.append(([*seen], y.tolist() if "out=z" not in written else z.tolist(), result is y, result is z))
+    assert told[0] == told[1]

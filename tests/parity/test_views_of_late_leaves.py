@@ -61,6 +61,7 @@ ASKED = [
     "u.sum().backward()", "s = T.autograd.grad(u.sum(), [v, b], allow_unused=True)",
     "s = T.autograd.grad(u.sum(), o, create_graph=True)\ns[0].sum().backward()", "u.sum().backward(inputs=[v])",
     "e = [f is None for f, _ in u.grad_fn.next_functions]", "T.autograd.graph.get_gradient_edge(v)",
+    "T.autograd.graph.register_multi_grad_hook([v], lambda gs: seen.append(len(gs)))\nu.sum().backward()",
     "u.sum().backward()\nu = v * 2\nu.sum().backward()",
 ]  # fmt: skip
 

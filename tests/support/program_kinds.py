@@ -22,7 +22,7 @@ FREED = "backward through the graph a second time"
 EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",
                 "more than 1 value per channel", "function that returns multiple views",
                 "Expected reduction dim", "from the 'SparseCPU' backend",
-                "must implement the jvp function")
+                "must implement the jvp function", "functions with out=... arguments don't support automatic")
 
 
 def listed(program: list[str], found, oracle, subject, watch=True) -> str | None:

@@ -345,13 +345,18 @@ def hooks_of_composed_nodes(program, found, oracle, subject, watch):
 
 @kind
 def views_of_layers(program, found, oracle, subject, watch):
-    """Whether layers and einsum return a view is not said; a view that was made under no_grad() is not written."""
+    """Whether layers and einsum return a view is not said; a view that was made under no_grad() is not written.
+
+    Views of it require grad as long as the tensor that it is a view of, which nobody has: that difference goes when it
+    is a copy.
+    """
     if matches(r"max_pool1d\(", program) and found.kind == "values" and matches("materialize_grads=True", program[-1:]):
         return not np.any(found.expected)  # a view that was written in another place is no part of the graph
     composed = r"nn\.(Linear|Sequential)\(|T\.(einsum|tensordot|inner|linalg\.multi_dot)\("
+    if found.kind == "requires_grad" and matches(composed, program):
+        copied = [re.sub(rf"(v\d+ = )(.*(?:{composed}).*)", r"\1(\2).clone()", statement) for statement in program]
+        return difference(copied, oracle, subject, watch) is None
     return lenient(found, "A view was created in no_grad mode") and matches(composed, program)
-
-
 
 
 

@@ -29,6 +29,7 @@ from support import (  # noqa: F401
     program_further,
     program_layouts,
     program_listed,
+    program_listed_further,
     program_modules,
     program_ops,
     program_transforms,

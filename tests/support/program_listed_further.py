@@ -1,0 +1,94 @@
+"""Where PyTorch's gradients, hooks of several tensors, and forward derivatives are not what they say."""
+
+from __future__ import annotations
+
+import re
+
+from support.program_kinds import kind, lenient, listed, matches, strict
+from support.program_listed_wider import BALANCED
+from support.program_runs import difference
+
+
+def _goes(program, instead, oracle, subject, watch) -> bool:
+    """Whether a difference goes when another program stands in the place of one, or leaves one that is listed."""
+    if instead == program:
+        return False
+    left = difference(instead, oracle, subject, watch)
+    return left is None or listed(instead, left, oracle, subject, watch) is not None
+
+
+@kind
+def scattered_by_strides(program, found, oracle, subject, watch):
+    """PyTorch hands the gradient of what as_strided_scatter() writes on to what was overwritten, not to the rest.
+
+    Numerical differences say so, too. The difference goes when slice_scatter() writes there.
+    """
+    written = r"T\.as_strided_scatter\((.*), \(1,\), \(1,\)\)"
+    instead = [re.sub(written, r"T.slice_scatter(\1, 0, 0, 1)", statement) for statement in program]
+    return _goes(program, instead, oracle, subject, watch)
+
+
+_SEVERAL = r"T\.autograd\.graph\.register_multi_grad_hook\(\[(v\d+)\], (?!.*mode='any').*"
+
+
+@kind
+def hooks_of_several_and_leaves(program, found, oracle, subject, watch):
+    """PyTorch has no hooks of several tensors in grad() by a leaf of these.
+
+    The difference goes when the leaf has a hook of its own.
+    """
+    if not lenient(found, "A leaf node was passed to _will_engine_execute_node"):
+        return False
+    instead = [re.sub(_SEVERAL, r"\1.register_hook(lambda g: None)", statement) for statement in program]
+    left = difference(instead, oracle, subject, watch)
+    return instead != program and (left is None or left.kind == "log")
+
+
+@kind
+def hooks_of_several_and_roots(program, found, oracle, subject, watch):
+    """PyTorch does not count the tensor that a walk starts from, so that it never calls a hook of several tensors.
+
+    The difference goes when the walk starts from its product with one.
+    """
+    if found.kind != "log" or not matches(_SEVERAL, program):
+        return False
+    started = [re.sub(r"(v\d+)\.backward\(", r"(\1 * 1).backward(", statement) for statement in program]
+    started = [re.sub(r"(T\.autograd\.grad\()(v\d+),", r"\1\2 * 1,", statement) for statement in started]
+    return _goes(program, started, oracle, subject, watch)
+
+
+@kind
+def gradients_from_inputs(program, found, oracle, subject, watch):
+    """The gradient of polar() is computed from its inputs, so that it does not lead to the result, as PyTorch's does.
+
+    The difference goes when it is made of sine and cosine.
+    """
+    made = rf"T\.polar\((v\d+(?:\.abs\(\))?|[^,]*{BALANCED}), (v\d+)\)"
+    parts = r"T.complex(\1 * \2.cos(), \1 * \2.sin())"
+    instead = [re.sub(made, parts, statement) for statement in program]
+    unused = strict(found, "appears to not have been used in the graph")
+    return unused and _goes(program, instead, oracle, subject, watch)
+
+
+@kind
+def forward_derivatives_of_gradients(program, found, oracle, subject, watch):
+    """PyTorch has no forward derivative of the gradients of some activations.
+
+    The difference goes when these are made of other ops.
+    """
+    if not lenient(found, "Trying to use forward AD with aten::silu_backward"):
+        return False
+    instead = [re.sub(r"T\.nn\.functional\.silu\((v\d+)\)", r"(\1 * \1.sigmoid())", one) for one in program]
+    return _goes(program, instead, oracle, subject, watch)
+
+
+@kind
+def tangents_of_wholes(program, found, oracle, subject, watch):
+    """The tangent of a part that is the whole is a view of the tangent; in PyTorch it is the tangent itself.
+
+    The difference goes when a view of another kind is taken.
+    """
+    whole = r"\(a\)\[\.\.\.(, :1|, -1:|, 0:)?\]"
+    if not found.kind.startswith("grad") or not matches(whole, program) or not matches("dual_level", program):
+        return False
+    return _goes(program, [re.sub(whole, "a.view_as(a)", one) for one in program], oracle, subject, watch)
