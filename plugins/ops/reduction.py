@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+import plugrad
 from plugrad.extend import (
     LEFT_OUT,
     Op,
@@ -294,10 +295,11 @@ def prod_vjp(F, g, input, y, dim, keepdim):
     shape = input.shape
     if not len(shape):
         return g
-    if F.all(input != 0):
+    # Where this is differentiated itself, a quotient by what is next to zero has no digits left.
+    if not isinstance(input, plugrad.Tensor) and F.all(input != 0):
         g, y = keep_dims(F, g, shape, dim, keepdim), keep_dims(F, y, shape, dim, keepdim)
         return g * F.conjugated(y / input)
-    # Somewhere an element is zero: multiply what stands before and after each element.
+    # Multiply what stands before and after each element.
     if dim is None:
         input, dim = F.reshape(input, (-1,)), 0
         g = F.reshape(g, (1,))

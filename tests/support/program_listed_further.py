@@ -92,3 +92,52 @@ def tangents_of_wholes(program, found, oracle, subject, watch):
     if not found.kind.startswith("grad") or not matches(whole, program) or not matches("dual_level", program):
         return False
     return _goes(program, [re.sub(whole, "a.view_as(a)", one) for one in program], oracle, subject, watch)
+
+
+@kind
+def powers_in_place(program, found, oracle, subject, watch):
+    """PyTorch makes the powers of vander() in place, and refuses to differentiate their gradient; nobody else wrote.
+
+    The difference goes when they are powers.
+    """
+    if not lenient(found, "which is output 0 of AsStrided") or matches(r"(?<!requires_grad)_\(|\] [-+*]?= ", program):
+        return False
+    instead = [re.sub(r"T\.vander\((v\d+)\)", r"\1[:, None] ** T.arange(len(\1)).flip(0)", one) for one in program]
+    return _goes(program, instead, oracle, subject, watch)
+
+
+@kind
+def quotients_of_products(program, found, oracle, subject, watch):
+    """PyTorch divides a product by its elements, and loses all digits of its second derivative by one next to zero.
+
+    The difference goes when the elements are multiplied one by one.
+    """
+    if not found.kind.endswith("values") or not matches(r"\.prod\(\)", program):
+        return False
+    mapped = [re.sub(r"lambda a: (.*)\.prod\(\)\)", r"lambda a: multiplied(\1))", statement) for statement in program]
+    instead = [re.sub(r"(v\d+)\.prod\(\)", r"multiplied(\1)", statement) for statement in mapped]
+    return _goes(program, instead, oracle, subject, watch)
+
+
+@kind
+def running_sums_forward(program, found, oracle, subject, watch):
+    """PyTorch's forward derivative of logcumsumexp says that it requires grad where it depends on nothing.
+
+    The difference goes when it is the logarithm of running sums.
+    """
+    if not found.kind.endswith("requires_grad") or not found.expected or not matches("dual_level", program):
+        return False
+    summed = r"(?<!T)\.logcumsumexp\((-?\d)\)"
+    return _goes(program, [re.sub(summed, r".exp().cumsum(\1).log()", one) for one in program], oracle, subject, watch)
+
+
+@kind
+def halves(program, found, oracle, subject, watch):
+    """PyTorch's CPU has no kernel of some ops for half precision; here all floats are taken.
+
+    The difference goes in single precision.
+    """
+    if not lenient(found, "not implemented for 'BFloat16'", "not implemented for 'Half'"):
+        return False
+    single = [re.sub(r"T\.b?float16", "T.float32", statement) for statement in program]
+    return _goes(program, single, oracle, subject, watch)

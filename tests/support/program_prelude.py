@@ -304,6 +304,13 @@ def positive(z):
     return T.where(z.detach() > 1e-9, z, z.detach())
 
 
+def multiplied(z):
+    product = 1
+    for one in z.flatten().unbind():
+        product = product * one
+    return product
+
+
 def saved(thing):
     file = io.BytesIO()
     T.save(thing, file)
