@@ -138,8 +138,7 @@ class FunctionNode(Node):
             return _unrecorded(output, is_any(output, inputs), dirty)
         source = output if not dirty and is_any(output, inputs) else None
         if source is not None:
-            output = make(source._data, source._type.plain)
-            output = inference.mark(output) if inference.marked(source) else output
+            output = source.detach() if type(source) is Tensor else rare.of_its_class(source)
         edge = self._edge_of(number)
         if dirty:
             touch(output)

@@ -8,7 +8,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap resizing store_overlapping",
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
     "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result",
-    "autograd.rare.unrecorded_views": "follow_flag keep_flag note_flag one_of_several recorded shown_by why_no_flag",
+    "autograd.rare.unrecorded_views": "follow_flag keep_flag note_flag of_its_class one_of_several recorded shown_by "
+    "why_no_flag",
     "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out", "autograd.rare.overwritten": "overwriting",
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.copied_views": "follow_copy lent stands_for_view", "autograd.rare.result_tuples": "result_tuple",

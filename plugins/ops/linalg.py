@@ -72,10 +72,37 @@ def adjugate(xp, A):
 
 @adjugate.vjp
 def adjugate_vjp(F, g, y, A):
-    # The product rule on det(A) * inv(A); for invertible matrices.
+    # The product rule on det(A) * inv(A); for invertible matrices, which is where it is differentiated again.
     inverse, yh = F.linalg_inv_ex(A)[0], adjoint(F, y)
     along = F.sum(g * F.conjugated(inverse), (-2, -1), True)
     return along * yh - F.matmul(yh, F.matmul(g, adjoint(F, inverse)))
+
+
+@adjugate.vjp_kernel("cpu", "A")
+@adjugate.vjp_kernel("cuda", "A")
+def adjugate_grad(xp, g, y, A):
+    """The gradient for any matrix, with numbers that are not next to one another subtracted nowhere.
+
+    With A = U S V^H a minor of S is the product of its other singular values: on the diagonal of U^H dA V each element
+    moves the others by that without both, off it its own place by minus that.
+    """
+    if not A.size:
+        return A.copy()
+    n = A.shape[-1]
+    left, values, right = decomposed(xp, "adjugate", xp.linalg.svd, A)
+    inner = xp.matmul(xp.matmul(right, g), left) * xp.conj(xp.linalg.det(left) * xp.linalg.det(right))[..., None, None]
+    moved = xp.empty_like(inner)
+    for i in range(n):
+        rest = values.copy()
+        rest[..., i] = 1
+        without = xp.cumprod(rest[..., :-1], -1), xp.cumprod(rest[..., :0:-1], -1)[..., ::-1]
+        others = xp.ones_like(rest)
+        others[..., 1:] *= without[0]
+        others[..., :-1] *= without[1]
+        moved[..., i, :] = -others * inner[..., i, :]
+        others[..., i] = 0
+        moved[..., i, i] = (others * xp.diagonal(inner, 0, -2, -1)).sum(-1)
+    return xp.matmul(xp.matmul(left, moved), right)
 
 
 @adjugate.samples

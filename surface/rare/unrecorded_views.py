@@ -13,7 +13,7 @@ import math
 import sys
 import weakref
 
-from plugrad import Tensor, enable_grad, inference_mode
+from plugrad import Tensor, enable_grad, inference_mode, no_grad
 from plugrad.graph.modes import LEAF, NOWHERE, mode
 from plugrad.graph.versions import UNTRACKED, written_since
 from plugrad.tensor.views import FOLLOWS, next_generation
@@ -140,3 +140,9 @@ def recorded(op, values):
     """Return what a view op gives, recorded: gradients of a recorded view are of the shape that it has by now."""
     with inference_mode(False), enable_grad():
         return op.call(values)
+
+
+def of_its_class(tensor):
+    """Return a view of a tensor of a subclass, without history, of that class."""
+    with no_grad():
+        return tensor.view_as(tensor)

@@ -232,3 +232,41 @@ def test_the_class_of_what_is_written_is_asked(written):
         result = eval(written, names)
         told.append(([*seen], y.tolist() if "out=z" not in written else z.tolist(), result is y, result is z))
     assert told[0] == told[1]
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("written", [
+    "Own.apply(v)[0]", "Own.apply(v, x)[0]", "Own.apply(x, v)[1]", "Own.apply(x, v)[0]", "Own.apply(p)[0]",
+    "hooked(T.nn.Softmax(-1))(v)", "hooked(T.nn.Linear(2, 2))(v)", "hooked(T.nn.Identity())(x)",
+])  # fmt: skip
+def test_a_function_that_hands_on_its_input_keeps_its_class(written, recorded):
+    """So do modules with backward hooks, which hang on such a function."""
+    told = []
+    for library in (oracle, torch):
+
+        seen = []
+
+        class Own(library.autograd.Function):
+            @staticmethod
+            def forward(ctx, *given):
+                return given
+
+            @staticmethod
+            def backward(ctx, *grads):
+                return grads
+
+        class Named(library.Tensor):
+            pass
+
+        def hooked(module, seen=seen):
+            module.register_full_backward_hook(lambda module, given, got: seen.append(type(given[0]).__name__))
+            return module
+
+        x = library.eye(2, requires_grad=recorded) * 1
+        names = {"T": library, "Own": Own, "x": x, "v": x.as_subclass(Named), "p": library.nn.Parameter(x.detach())}
+        result = eval(written, names | {"hooked": hooked})
+        if result.requires_grad:
+            result.sum().backward()
+        told.append((type(result).__name__, result.requires_grad, result.is_leaf, seen))
+    assert told[0] == told[1]

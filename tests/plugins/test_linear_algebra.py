@@ -139,3 +139,22 @@ def test_singular_matrices_are_named():
         torch.linalg.inv(given)
     with pytest.raises(torch.linalg.LinAlgError, match=r"solve: \(Batch element 1\): The solver failed because"):
         torch.linalg.solve(given, torch.ones(3, 3, 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+def test_second_derivatives_of_determinants_of_any_rank(dtype, rank):
+    """A determinant is linear in each element: differences of its gradient are exact but for rounding."""
+    generator = torch.Generator().manual_seed(rank)
+    factors = [torch.randn(2, 4, 4, dtype=dtype, generator=generator) for _ in range(3)]
+    factors[0][..., rank:] = 0
+    given = (factors[0] @ factors[1]).requires_grad_()
+    gradient = torch.autograd.grad(torch.linalg.det(given).real.sum(), given, create_graph=True)[0]
+    second = torch.autograd.grad(gradient, given, factors[2])[0]
+    for i, j in ((0, 0), (1, 3), (2, 1)):
+        step = torch.zeros(4, 4, dtype=dtype)
+        step[i, j] = 0.5
+        moved = [(given.detach() + sign * step).requires_grad_() for sign in (1, -1)]
+        one, other = (torch.autograd.grad(torch.linalg.det(x).real.sum(), x)[0] for x in moved)
+        expected = ((one - other).conj() * factors[2]).sum((-2, -1))
+        torch.testing.assert_close(second[:, i, j].real, expected.real, rtol=1e-9, atol=1e-9)

@@ -118,7 +118,7 @@ def layouts(program, found, oracle, subject, watch):
     if found.kind in HISTORY and matches(unrecorded, program):  # it returns what is contiguous as it is, else a copy
         copied = [re.sub(r"\.contiguous\(", ".clone(", statement) for statement in program]
         return difference(copied, oracle, subject, watch) is None
-    if matches(r"linalg\.|T\.fft\.|T\.func\.|autograd\.|channels_last|dual_level", program):
+    if matches(r"linalg\.|T\.fft\.|T\.func\.|autograd\.|channels_last|dual_level|distributions\..*log_prob", program):
         maybe_views = r"(\.(flatten|ravel|reshape|contiguous|nn\.Flatten\(\d*\))\((?:[^()]|\([^()]*\))*\))"
         copied = [re.sub(maybe_views, r"\1.clone()", statement) for statement in program]
         if copied != program and difference(copied, oracle, subject, watch) is None:
@@ -330,7 +330,8 @@ def integers(program, found, oracle, subject, watch):
     if found.kind not in HISTORY:
         return lenient(found, "Autograd not support dtype")
     with after(program, subject) as run:
-        return not (run.names[found.name].is_floating_point() or run.names[found.name].is_complex())
+        written = run.tensors()[found.name]
+        return not (written.is_floating_point() or written.is_complex())
 
 
 @kind

@@ -60,3 +60,12 @@ def test_a_backward_that_is_wrong_for_a_grad_output_with_gaps():
     wrong = custom(torch.sin, lambda g, x: g * x.cos() * (1 if g.is_contiguous() else 1.01))
     verdict = check(wrong, (x,))
     assert verdict.status == "FAIL" and "not contiguous" in verdict.message
+
+
+@pytest.mark.parametrize("call", [torch.prod, lambda x: x.prod(0), lambda x: x.cumprod(0)[-1], torch.masked.prod])
+@pytest.mark.parametrize("tiny", [0.0, -3.9e-17, 1e-200])
+def test_second_gradients_of_products_next_to_zero(call, tiny):
+    x = torch.tensor([-0.21, tiny, 1.7], dtype=torch.float64, requires_grad=True)
+    second = torch.autograd.functional.hessian(call, x)
+    expected = [[0, 1.7, tiny], [1.7, 0, -0.21], [tiny, -0.21, 0]]
+    torch.testing.assert_close(second, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=0)
