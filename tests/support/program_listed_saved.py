@@ -171,7 +171,7 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
             value = eval(expression, run.names)
             sources = [t for t in sources if t is not value]
             ones = run.T.ones_like(value)
-            grads = run.T.autograd.grad(value, sources, ones, retain_graph=True, allow_unused=True)
+            grads = run.T.autograd.grad(value, sources, ones, retain_graph=True, allow_unused=True) if sources else ()
         except (RuntimeError, NameError, AttributeError) as error:  # it can't be differentiated, or is not there
             if re.search("unallocated storage|ZeroTensors are immutable", str(error)):  # PyTorch's gradient of nothing
                 return True
