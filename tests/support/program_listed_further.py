@@ -141,3 +141,15 @@ def halves(program, found, oracle, subject, watch):
         return False
     single = [re.sub(r"T\.b?float16", "T.float32", statement) for statement in program]
     return _goes(program, single, oracle, subject, watch)
+
+
+@kind
+def places_overwritten(program, found, oracle, subject, watch):
+    """Places that a program overwrites by .data, which no one notices, may lie outside: no gradient arrives there.
+
+    PyTorch raises an error then. The difference goes when they are not written.
+    """
+    if not lenient(found, "is out of bounds for dimension"):
+        return False
+    left = [re.sub(r"\.data\.(add|mul|sub|div)_\(.*\)$", ".data", statement) for statement in program]
+    return _goes(program, left, oracle, subject, watch)
