@@ -366,7 +366,7 @@ def formulas_behind_views(program, found, oracle, subject, watch):
 @kind
 def several_targets(program, found, oracle, subject, watch):
     """PyTorch leaves hooks out of the gradient of a tensor that leads to another one that was asked for."""
-    if found.kind not in ("values", "log", "grad.values"):
+    if found.kind not in ("values", "log", "grad.values", "requires_grad"):
         return False
     return matches("register_", program) and matches(r"autograd\.grad\(.*\[v\d+, v\d+\]", program)
 
