@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 
 import plugrad
 from plugrad import fx
@@ -29,10 +30,10 @@ class _Builder:
     def build(self):
         tree = self.program.trees["forward"]
         if self.lifted:
+            taken = {name for name, *_ in tree["arguments"]}
             for kind, table in (("param", self.script.named_parameters()), ("buffer", self.script.named_buffers())):
                 for name, _ in table:
-                    node = self.graph.placeholder(f"{kind[0]}_{name.replace('.', '_')}")
-                    self.tensors[kind, name] = node
+                    self.tensors[kind, name] = self.graph.placeholder(_argument(f"{kind[0]}_{name}", taken))
         for name, *_ in tree["arguments"]:
             self.env[name] = self.graph.placeholder(name)
         self.inputs = [self.env[one[0]] for one in tree["arguments"]]
@@ -139,6 +140,14 @@ class _Builder:
 
     def _dict(self, pairs):
         return {self.value(key): self.value(value) for key, value in pairs}
+
+
+def _argument(text, taken) -> str:
+    """Return a name like `text`, and none of those that are taken, for an argument; any text names a tensor."""
+    name = re.sub("[^a-zA-Z0-9]", "_", text)
+    chosen = next(one for one in (name, *(f"{name}_{i}" for i in range(1, len(taken) + 2))) if one not in taken)
+    taken.add(chosen)
+    return chosen
 
 
 def graph_of(script, lifted) -> tuple:

@@ -23,7 +23,7 @@ from plugrad.jit.examples import inputs_of, shell, state_kept, traced
 from plugrad.jit.packing import packed
 from plugrad.jit.program import tree_of
 from plugrad.jit.tracer import Tracer
-from plugrad.jit.unpacking import unpacked
+from plugrad.jit.unpacking import MALFORMED, unpacked
 from plugrad.onnx import tracing as onnx_tracing
 from plugrad.torch_modules.dynamo import UserError
 
@@ -398,7 +398,7 @@ def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram
     try:
         specs = [(str(path), _loaded_spec(one)) for path, one in tree["shapes"]]
         program = ExportedProgram(copy.copy(script), specs)
-    except (TypeError, ValueError, AttributeError, KeyError, AssertionError, IndexError, NotImplementedError) as error:
+    except (*MALFORMED, SyntaxError, AssertionError) as error:
         raise damaged("the program", f"{type(error).__name__}: {error}") from error
     if extra_files is not None:
         extra_files.update({name: extra[name] for name in extra_files if name in extra})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import keyword
 import re
 import types
 import typing
@@ -63,8 +64,20 @@ class _PyTreeInfo(typing.NamedTuple):
 def format_target(base: str, target: str) -> str:
     """Return the source of an attribute by its dotted path: an element like "0" takes `getattr`."""
     for part in target.split("."):
-        base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
+        if part.isidentifier() and not keyword.iskeyword(part):
+            base = f"{base}.{part}"
+        else:
+            text = f'"{part}"' if part.isprintable() and not {'"', "\\"} & {*part} else repr(part)
+            base = f"getattr({base}, {text})"
     return base
+
+
+def _named(parameter: str) -> str:
+    """Return the name of a parameter, which may stand behind stars; SyntaxError for text that is no name."""
+    name = parameter.removeprefix("*").removeprefix("*")
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise SyntaxError(f"{name!r:.60} is no name of a parameter: no code can be written with it")
+    return name
 
 
 class _Writer:
@@ -129,7 +142,9 @@ class _Writer:
 
     def call_arguments(self, args, kwargs) -> str:
         """Return the source between the parentheses of a call."""
-        return ", ".join([*map(self.repr, args), *(f"{key} = {self.repr(item)}" for key, item in kwargs.items())])
+        return ", ".join(
+            [*map(self.repr, args), *(f"{_named(key)} = {self.repr(item)}" for key, item in kwargs.items())]
+        )
 
     def annotation(self, node) -> str:
         """Return what stands behind the name of a value: its type, or in verbose code its dtype and shape."""
@@ -143,9 +158,8 @@ class _Writer:
         self.body.append(getattr(self, f"_{node.op}")(node, f"{node!r}{self.annotation(node)} = "))
 
     def _placeholder(self, node, start):
-        default = f" = {self.repr(node.args[0])}" if node.args else ""
+        default, raw = f" = {self.repr(node.args[0])}" if node.args else "", _named(node.target)
         self.free_vars.append(f"{node.target}{self.annotation(node)}{default}")
-        raw = node.target.replace("*", "")
         return f"{node!r} = {raw}\n" if raw != repr(node) else ""
 
     def _call_method(self, node, start):

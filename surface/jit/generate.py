@@ -199,17 +199,18 @@ class Generator:
 
     def target(self, tree):
         """Return the target of an assignment."""
-        kind = tree[0]
+        kind, *parts = tree
         if kind == "name":
-            return ast.Name(identifier(tree[1]), ast.Store())
+            (name,) = parts
+            return ast.Name(identifier(name), ast.Store())
         if kind == "tuple":
-            return ast.Tuple([self.target(one) for one in tree[1]], ast.Store())
+            (items,) = parts
+            return ast.Tuple([self.target(one) for one in items], ast.Store())
         if kind == "index":
-            return ast.Subscript(self.tree(tree[1]), self.tree(tree[2]), ast.Store())
-        if kind == "self":
-            return self._self(tree[1], tree[2], ast.Store())
-        if kind == "field":
-            return self._field(tree[1], tree[2], ast.Store())
+            base, where = parts
+            return ast.Subscript(self.tree(base), self.tree(where), ast.Store())
+        if kind in ("self", "field"):
+            return (self._self if kind == "self" else self._field)(*parts, ast.Store())
         raise Malformed(f"{kind!r:.60} is no target")
 
     # ---- expressions

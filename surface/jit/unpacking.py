@@ -20,7 +20,10 @@ from plugrad.jit.types import named
 from plugrad.jit.units import LayerSignature, layer_returns
 from plugrad.nn import Parameter
 
-__all__ = ["signatures_of", "unpacked"]
+__all__ = ["MALFORMED", "signatures_of", "unpacked"]
+
+# What data of another form than `packing` gives lead to, a tensor in the place of anything included.
+MALFORMED = AttributeError, LookupError, RuntimeError, TypeError, ValueError
 
 
 def unpacked(tree) -> tuple:
@@ -29,12 +32,14 @@ def unpacked(tree) -> tuple:
         raise CheckpointError("the file holds no staged program: torch.load loads it")
     try:
         return _Reader(tree).root(), dict(tree["extra"])
+    except CheckpointError:
+        raise
     except Malformed as error:
         raise damaged("the program", error) from error
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise damaged("the program", f"{type(error).__name__}: {error}") from error
     except RecursionError as error:
         raise damaged("the program", "it is nested too deeply") from error
+    except MALFORMED as error:
+        raise damaged("the program", f"{type(error).__name__}: {error}") from error
 
 
 class _Reader:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import io
+import json
 
 import pytest
 
@@ -230,3 +232,67 @@ def test_arguments_that_are_no_tensors_stay_what_they_are():
                 module(x, *other, **{**options, **changed})
     with pytest.raises(RuntimeError, match="cannot be traced"):
         export(WithOptions(), (x, object()))
+
+
+class Odd(nn.Module):
+    """Names that are no names in Python, and names that are one once they are written with underscores."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Module()
+        self.a.b = nn.Parameter(plugrad.ones(2))
+        self.a_b = nn.Parameter(plugrad.full((2,), 3.0))
+        self.add_module("my layer", nn.Linear(2, 2))
+        self.register_parameter('q"é-', nn.Parameter(plugrad.ones(2)))
+
+    def forward(self, x, p_a_b):
+        return self._modules["my layer"](x) * self.a.b * self.a_b + self._parameters['q"é-'] + p_a_b
+
+
+def test_any_name_of_a_tensor_or_module_has_an_argument_of_its_own():
+    model, given = Odd(), (plugrad.ones(2), plugrad.ones(2))
+    program = export(model, given)
+    file = io.BytesIO()
+    save(program, file)
+    file.seek(0)
+    for one in (program, load(file)):
+        assert one.module()(*given).equal(model(*given))
+        names = [node.name for node in one.graph.nodes if node.op == "placeholder"]
+        assert len({*names}) == 7 and {"p_a_b", "p_a_b_1", "p_a_b_2", "p_q___"} <= {*names}
+
+
+SPOIL = 'setattr(__import__("builtins"), "spoiled", 1)'
+CODE = [
+    f"w={SPOIL}", f"w:{SPOIL}", f"w={SPOIL}):\n    0#", f'd") if {SPOIL} else getattr(self, "d', f'd" + {SPOIL} + "',
+    "d\\", "d\n", "class", "*w",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CODE)
+@pytest.mark.parametrize("kind", ["parameters", "buffers", "modules"])
+def test_names_in_a_file_are_names_and_no_code(name, kind):
+    """Whatever a file calls its tensors and modules: it is the name, and no part of the code of the graph."""
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_parameter("parameters_", nn.Parameter(plugrad.full((2,), 2.0)))
+            self.register_buffer("buffers_", plugrad.full((2,), 3.0))
+            self.add_module("modules_", nn.Linear(2, 2))
+
+        def forward(self, x):
+            return self.modules_(x) * self.parameters_ + self.buffers_
+
+    model = Plain()
+    file, changed = io.BytesIO(), io.BytesIO()
+    save(export(model, (plugrad.ones(2),)), file)
+    file.seek(0)
+    text = json.dumps(packed_tree := plugrad.load(file), default=lambda one: {"tensor": id(one)})
+    tensors = {id(one): one for record in packed_tree["records"] for table in ("parameters", "buffers")
+               for one in record[table].values()}  # fmt: skip
+    text = text.replace(f'"{kind}_"', json.dumps(name))
+    tree = json.loads(text, object_hook=lambda one: tensors[one["tensor"]] if "tensor" in one else one)
+    plugrad.save(tree, changed)
+    changed.seek(0)
+    program = load(changed)
+    assert program.module()(plugrad.ones(2)).equal(model(plugrad.ones(2))) and str(program)
+    assert not hasattr(builtins, "spoiled")

@@ -263,6 +263,27 @@ def test_files_that_are_changed_anywhere_raise_one_error(tree):
     assert refused > 200
 
 
+@pytest.mark.parametrize("shape", [(), (2,)], ids=str)
+def test_a_tensor_in_the_place_of_anything(tree, shape):
+    """Whatever asks it raises a RuntimeError of its own, which says nothing of the file."""
+    stray, refused = plugrad.ones(shape), 0
+    for where in (tree, *tree["records"]):
+        for key, kept in where.items():
+            where[key] = stray
+            try:
+                loaded(tree)
+            except CheckpointError:
+                refused += 1
+            where[key] = kept
+    assert refused > 20
+
+
+def test_targets_have_no_more_parts_than_are_read(tree):
+    for target in (["name", "x", 1], ["tuple", [["name", "x"]], 1], ["index", ["name", "x"], ["const", 0], 1]):
+        with pytest.raises(CheckpointError):
+            loaded(forged(tree, ["=", 1, target, ["const", 1]]))
+
+
 def test_bytes_that_are_changed_or_missing_are_refused():
     content = saved(plugrad.jit.script(Net())).getvalue()
     choose = random.Random(5)

@@ -279,3 +279,33 @@ def test_code_with_types_and_shapes_is_printed(capsys):
     text = traced.print_readable()
     assert 'def forward(self, input: "f32[3, 4]"):' in text and text.startswith("class Sequential(torch.nn.Module):")
     assert capsys.readouterr().out.strip() == text.strip()
+
+
+@pytest.mark.parametrize("name", ["my layer", 'q"x', "a\\b", "it's", "a\nb", "é", "class", "1"])
+def test_modules_of_any_name_are_called(name):
+    """PyTorch writes code that does not compile for some of them; what it can write is the same here."""
+    codes = []
+    for library in (plugrad, torch):
+        root, graph = library.nn.Module(), library.fx.Graph()
+        root.add_module(name, library.nn.ReLU())
+        graph.output(graph.call_module(name, (graph.placeholder("x"),)))
+        try:
+            traced = library.fx.GraphModule(root, graph)
+            assert traced(library.tensor([-1.0, 2.0])).tolist() == [0, 2]
+            codes.append(traced.code)
+        except (SyntaxError, AttributeError):
+            assert library is torch
+    assert len({*codes}) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["a b", "x:int", "class", "a=print(1)):\n    0#", "***a"])
+def test_parameters_have_names(library, name):
+    graph = library.fx.Graph()
+    graph.output(graph.placeholder(name))
+    with pytest.raises(SyntaxError):
+        library.fx.GraphModule(library.nn.Module(), graph)
+    graph = library.fx.Graph()
+    graph.output(graph.call_function(library.relu, (graph.placeholder("x"),), {name: 1}))
+    with pytest.raises(SyntaxError):
+        library.fx.GraphModule(library.nn.Module(), graph)
