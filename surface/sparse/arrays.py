@@ -5,9 +5,19 @@ Like an array it has `shape` and `dtype`, can be copied, cast and added: what a 
 
 from __future__ import annotations
 
+import math
+
 import numpy
 
 from plugrad.subclasses.held import HeldArray, adds_to_dense
+
+
+def _whole(shape) -> tuple:
+    """Return a shape whose places can be numbered in 64 bits; RuntimeError for one that has more."""
+    shape = tuple(shape)
+    if math.prod([n or 1 for n in shape]) >= 1 << 63:
+        raise RuntimeError(f"numel: integer multiplication overflow: the shape {shape} has 2 ** 63 places or more")
+    return shape
 
 
 class SparseArray(HeldArray):
@@ -21,7 +31,7 @@ class SparseArray(HeldArray):
     layout = "sparse_coo"
 
     def __init__(self, indices, values, shape, is_coalesced=False):
-        self.indices, self.values, self.shape = indices, values, tuple(shape)
+        self.indices, self.values, self.shape = indices, values, _whole(shape)
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property
@@ -141,7 +151,7 @@ class CompressedArray(SparseArray):
 
     def __init__(self, layout, starts, others, values, shape):
         self.layout, self.starts, self.others = layout, starts, others
-        self.values, self.shape, self.is_coalesced = values, tuple(shape), True
+        self.values, self.shape, self.is_coalesced = values, _whole(shape), True
 
     @property
     def by(self) -> int:

@@ -308,3 +308,13 @@ def test_dense_and_sparse_gradients_are_added_in_any_order(kinds, walks):
         term.backward()
     expected = sum(made[kind].to_dense() for kind in kinds)
     assert plugrad.equal(leaf.grad.to_dense(), expected)
+
+
+@pytest.mark.parametrize("T", [torch, plugrad])
+@pytest.mark.parametrize("shape", [(2**40, 2**40), (2**31, 2**33), (2**62, 2, 1)])
+def test_places_that_64_bits_can_not_number(T, shape):
+    """They would be one and the same for several indices."""
+    indices = T.zeros(len(shape), 2, dtype=T.int64)
+    with pytest.raises(RuntimeError, match="numel: integer multiplication overflow"):
+        T.sparse_coo_tensor(indices, T.ones(2), shape)
+    assert T.sparse_coo_tensor(indices[:2], T.ones(2), (2**31, 2**31)).coalesce().values().tolist() == [2]
