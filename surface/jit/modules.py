@@ -231,11 +231,17 @@ class RecursiveScriptModule(ScriptModule):
     @property
     def code(self) -> str:
         """`forward` as text, in Python's syntax."""
+        if "forward" not in self._staged.signatures:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute 'code'")
         return printing.module_code(self, "forward")
 
     @property
     def graph(self):
-        """`forward` as a list of nodes."""
+        """`forward` as a list of nodes; NotImplementedError for layers, which are called as they are."""
+        if "forward" not in self._staged.signatures:
+            raise RuntimeError("Method 'forward' is not defined.")
+        if "forward" not in self._staged.trees:
+            raise NotImplementedError(f"{self.original_name} has no graph: a layer is called as it is, not compiled")
         return Graph(self._staged, "forward")
 
     @property

@@ -360,7 +360,8 @@ class ModuleUnit(Unit):
                 raise refuse(f"method '{name}' is called recursively. Recursive calls are not supported", node)
             return self.signatures[name]
         function = self.texts.get(name) or inspect.getattr_static(type(self.module), name, None)
-        if not isinstance(function, python_types.FunctionType) or function is nn.Module.__dict__.get(name):
+        inherited = function is inspect.getattr_static(nn.Module, name, None)
+        if inherited or not isinstance(function, python_types.FunctionType):
             return None
         return self._compile(name, function)
 

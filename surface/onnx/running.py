@@ -37,6 +37,9 @@ class ONNXModule(Module):
             raise NotImplementedError(
                 f"these operators of ONNX are not there: {', '.join(unknown)}; plugrad.onnx.operator declares one"
             )
+        given = {*model.inputs, *model.constants, *(name for node in model.nodes for name in node.outputs)}
+        if missing := sorted({*model.outputs} - given):
+            raise CheckpointError(f"nothing in the model gives its output {', '.join(map(repr, missing)):.60}")
         settings = {
             node.inputs[place]
             for node in model.nodes

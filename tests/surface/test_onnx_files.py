@@ -161,6 +161,7 @@ DAMAGED = {
         "If, Loop",
     ),
     "functions": (message((1, 10), (7, b""), (25, b"")), "functions"),
+    "an output of nobody": (built([node("Relu", ["x"], ["z"])]), "gives its output 'y'"),
     "no graph": (message((1, 10), (2, "nobody"), (8, b"")), "no graph"),
 }  # fmt: skip
 

@@ -451,3 +451,26 @@ def test_few_singular_values_are_found_by_staged_programs():
     A = plugrad.outer(plugrad.arange(1.0, 9.0), plugrad.ones(6))
     U, S, V = plugrad.jit.script(plugrad.svd_lowrank)(A, 2)
     assert plugrad.allclose(U @ plugrad.diag(S) @ V.T, A, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*jit.script.*deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", ["torch", "plugrad"])
+def test_a_module_of_exported_methods_alone_has_no_forward(name):
+    library = pytest.importorskip(name)
+
+    class Methods(library.nn.Module):
+        @library.jit.export
+        def twice(self, x):
+            return x * 2
+
+    made = library.jit.script(Methods())
+    assert made.twice(library.ones(1)).tolist() == [2]
+    with pytest.raises(RuntimeError, match="Method 'forward' is not defined"):
+        made.graph  # noqa: B018
+    with pytest.raises(AttributeError, match="code"):
+        made.code  # noqa: B018
+
+
+def test_a_layer_has_no_graph():
+    with pytest.raises(NotImplementedError, match="Linear has no graph"):
+        plugrad.jit.script(plugrad.nn.Linear(2, 2)).graph  # noqa: B018
