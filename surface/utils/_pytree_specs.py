@@ -151,11 +151,14 @@ def _as_data(spec):
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
-    """Return the structure that `treespec_dumps` wrote."""
-    protocol, data = json.loads(serialized)
-    if protocol != _PROTOCOL:
-        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]")
-    return _from_data(data)
+    """Return the structure that `treespec_dumps` wrote; ValueError for text that is none."""
+    try:
+        protocol, data = json.loads(serialized)
+        if protocol != _PROTOCOL:
+            raise ValueError(f"Unknown protocol {protocol!r:.60}. Available protocols: [{_PROTOCOL}]")
+        return _from_data(data)
+    except (AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ValueError(f"{serialized!r:.60} is no structure of a tree: {type(error).__name__}: {error}") from error
 
 
 def _from_data(data):
@@ -163,7 +166,7 @@ def _from_data(data):
         return LEAF
     node = next((one for one in SUPPORTED_NODES.values() if one.serialized_type_name == data["type"]), None)
     if node is None:
-        raise NotImplementedError(f"Deserializing {data['type']} is not supported: nothing is registered by that name")
+        raise NotImplementedError(f"Deserializing {data['type']!s:.60} is not supported: nothing is registered by that name")
     if node.from_dumpable_context is not None:
         context = node.from_dumpable_context(data["context"])
     else:

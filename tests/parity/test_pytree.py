@@ -74,3 +74,16 @@ def test_what_graphs_hold_has_paths(library):
     assert told == [("['a'][0]", 1), ("['a'][1][0]", 2), ("['a'][1][1]", 3), ("['b']", 4)]
     doubled = tree.tree_map_with_path(lambda path, leaf: 2 * leaf, held)
     assert doubled == {"a": [2, (4, 6)], "b": 8} and type(doubled) is type(held)
+
+
+@pytest.mark.parametrize("text", [
+    "", "3", "[1]", "[1, 2, 3]", "[1, {}]", "[1, []]", '[1, {"type": "builtins.list"}]',
+    '[1, {"type": "builtins.list", "context": null, "children_spec": []}]',
+    '[1, {"type": "builtins.list", "context": "null", "children_spec": 3}]',
+    '[1, {"type": "collections.defaultdict", "context": {"default_factory_module": "builtins", '
+    '"default_factory_name": "eval", "dict_context": []}, "children_spec": []}]',
+    '[1, {"type": "builtins.list", "context": "null", "children_spec": ' * 400,
+])  # fmt: skip
+def test_texts_that_are_no_structures(text):
+    with pytest.raises(ValueError):
+        ours.treespec_loads(text)
