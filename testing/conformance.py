@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from plugrad.process_state import FILTERS, ProcessState
+from plugrad.process_state import DAEMONS, FILTERS, ProcessState
 from plugrad.testing.calls import Skip, described
 from plugrad.testing.targets import subject_of, subjects_of
 
@@ -47,7 +47,7 @@ class Case:
             raise RuntimeError("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
         ours = self.provider is not None and self.provider.builtin
         after = _last[0] if follows else None
-        before, changed = ProcessState(names=not ours, drawing=True, after=after), None
+        before, threads, changed = ProcessState(names=not ours, drawing=True, after=after), DAEMONS.read(), None
         _last[0] = before
         try:
             with warnings.catch_warnings():
@@ -57,6 +57,8 @@ class Case:
                 self._check(self._value, self._device)
                 unfiltered = FILTERS.same(filters, FILTERS.read())
             changed = [*before.repair(), *([] if unfiltered else [FILTERS.label])]
+            left = DAEMONS.new(threads, DAEMONS.read())
+            assert not left, f"it leaves a thread running ({left[0].name!r}): end it, or let an executor have it"
             assert not changed or self.name == "example", f"it changes {changed[0]}, for the whole program"
         except Skip as reason:
             return str(reason)

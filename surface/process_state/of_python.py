@@ -14,6 +14,7 @@ import warnings
 
 import numpy
 
+from plugrad.process_state.endings import Handlers, Threads
 from plugrad.process_state.kinds import Chain, Setting, Table, identical
 
 # ---------------------------------------------------------------------------------------------------- random numbers
@@ -320,40 +321,9 @@ def _write_collector(state) -> None:
     gc.set_debug(state[2])
 
 
-def left_running() -> list:
-    """Return the threads for which the interpreter waits when the program ends, but for those of executors."""
-    pool = sys.modules.get("concurrent.futures.thread")  # which ends its threads itself
-    waited = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-    return [one for one in waited if pool is None or one not in pool._threads_queues]
-
-
-class _Threads(Setting):
-    """Threads that go on for ever; they can't be ended, nor be made others."""
-
-    __slots__ = ()
-
-    def __init__(self):
-        super().__init__(THREADS, self._read, lambda before: None)
-
-    @staticmethod
-    def _read():
-        """Return those there are, and whether there are no others that could begin some."""
-        left, here = left_running(), threading.current_thread()
-        return left, all(one in left or one.daemon or one is here for one in threading.enumerate())
-
-    def same(self, before, now):
-        new = [one for one in now[0] if one not in before[0]] if before[1] and not before[0] else []
-        for thread in new:
-            thread.join(1)  # it may be about to end
-        return not any(one.is_alive() for one in new)
-
-    def changes(self, before, now):
-        return [f"{self.label} ({', '.join(ascii(one.name) for one in now[0])} is left running)"]
-
-
-THREADS = "the threads for which the program waits at its end"
 OF_PYTHON = [
-    _Threads(),
+    Threads(),
+    Handlers(),
     Setting("the state of NumPy's random numbers", _read_numpy, _write_numpy, random=True),
     Setting("the state of Python's random numbers", _read_python, _write_python, random=True),
     Table("NumPy's error state", numpy.geterr, lambda state: numpy.seterr(**state)),

@@ -166,7 +166,8 @@ def _from_data(data):
         return LEAF
     node = next((one for one in SUPPORTED_NODES.values() if one.serialized_type_name == data["type"]), None)
     if node is None:
-        raise NotImplementedError(f"Deserializing {data['type']!s:.60} is not supported: nothing is registered by that name")
+        name = f"{data['type']!s:.60}"
+        raise NotImplementedError(f"Deserializing {name} is not supported: nothing is registered by that name")
     if node.from_dumpable_context is not None:
         context = node.from_dumpable_context(data["context"])
     else:

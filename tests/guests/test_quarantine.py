@@ -277,6 +277,7 @@ def test_what_children_and_c_code_print_stays_off_the_standard_output(tmp_path):
         "import scipy.special, scipy.sparse",
         "import os\nos.environ.setdefault('KMP_INIT_AT_FORK', 'FALSE')",
         "import plugrad\nplugrad.modest_helper = print",
+        "import logging, multiprocessing.util, weakref\nkept = weakref.finalize(logging, print)\nkept.atexit = False",
     ],
 )
 def test_what_a_library_may_set_for_itself(tmp_path, habit):
