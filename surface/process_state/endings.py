@@ -48,12 +48,12 @@ def left_running() -> list:
 
 
 class _Lasting(Setting):
-    """Threads that go on for ever; they can't be ended, nor be made others. `found` says which there are."""
+    """Threads that go on for ever; they can't be ended, nor be made others. `running` says which there are."""
 
     __slots__ = ()
 
-    def __init__(self, label, found):
-        super().__init__(label, found, lambda before: None)
+    def __init__(self, label, running):
+        super().__init__(label, running, lambda before: None)
 
     @staticmethod
     def new(before, now) -> list:
@@ -77,10 +77,10 @@ class Threads(_Lasting):
     __slots__ = ()
 
     def __init__(self):
-        super().__init__(THREADS, self._found)
+        super().__init__(THREADS, self._running)
 
     @staticmethod
-    def _found():
+    def _running():
         left, here = left_running(), threading.current_thread()
         return left, all(one in left or one.daemon or one is here for one in threading.enumerate())
 

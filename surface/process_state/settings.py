@@ -180,6 +180,9 @@ def _write_threads(number) -> None:
     room._threads["now"] = number
 
 
+NUMBER_OF_THREADS = Setting("the number of threads", _read_threads, _write_threads)
+
+
 def _read_deterministic():
     room = sys.modules.get("plugrad.backends")
     return dict(getattr(room, "_deterministic", {})) or {"mode": False, "warn_only": False}
@@ -199,7 +202,7 @@ ALL = [
     Table("switches of torch.backends", _read_switches, _write_switches),
     Setting("whether warnings are given each time", _read_always, lambda b: plugrad.set_warn_always(b)),
     Setting("the state of random number generators", _read_generators, _write_generators, True, own=True),
-    Setting("the number of threads", _read_threads, _write_threads),
+    NUMBER_OF_THREADS,
     Setting("deterministic algorithms", _read_deterministic, lambda mode: plugrad.use_deterministic_algorithms(**mode)),
     *OF_PYTHON,
     Setting("the locale", lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),

@@ -15,6 +15,7 @@ from plugrad.testing.op_checks import (
     option_values,
     points,
     ranks,
+    sizes,
     values,
     variations,
 )
@@ -90,6 +91,10 @@ def checks(op) -> dict:
         chosen["extreme values"] = elementwise.extremes
     if form_of(op) is not None:
         chosen["onnx"] = onnx_forms.form
+    if not op.trusted:  # plugrad's own kernels have tests of their own, of more sizes
+        chosen["numbers of threads"] = sizes.numbers_of_threads
+        if op.reduces or "shapes" in chosen:
+            chosen["numbers of elements"] = sizes.rows if op.reduces else sizes.elements
     return chosen | kernels.of_op(op)
 
 

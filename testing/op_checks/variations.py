@@ -108,15 +108,15 @@ def large(op, device):
     given = large_sample(op, device)
     if is_random(op, given.map(lambda t: t[:8])):
         raise Skip("the result is random")
-    whole, half = _with_slopes(op, given), LARGE // 2 + 1
+    whole, half = with_slopes(op, given), LARGE // 2 + 1
     for part in (slice(None, half), slice(half, None), slice(None, 8), slice(LARGE - 8, None)):
-        alone = _with_slopes(op, given.map(lambda t, part=part: t[part]))
+        alone = with_slopes(op, given.map(lambda t, part=part: t[part]))
         label = f"inputs of {LARGE} elements against {alone[0][1].numel()} of them"
         for (what, all_of_it), (_, right) in zip(whole, alone, strict=True):
             agree(all_of_it[part], right, f"{label}, {what}", rtol=1e-9)
 
 
-def _with_slopes(op, sample) -> list:
+def with_slopes(op, sample) -> list:
     """Return pairs (what, tensor) of the result of a call, and of the gradients of the sum of its elements."""
     sample = sample.map(lambda t: t.requires_grad_(op.differentiable))
     result, inputs = call(op, sample), sample.tensors()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 import warnings
 
 import plugrad
@@ -12,6 +14,68 @@ from support.seeded_ops import bug, general, right, wave
 from support.seeded_proofs import stepping
 
 # ---------------------------------------------------------------------------------------------------- ops
+
+
+@bug("numbers of elements")
+def a_tail_that_is_left_out():
+    """Eight elements at a time; of what is left over the last is forgotten, where there are more than thirty-two."""
+    def kernel(xp, input):
+        result = input * xp.exp(-input)
+        if input.ndim == 1 and input.size > 32 and input.size % 8:
+            result[-1] = 0
+        return result
+
+    return wave(kernel=kernel)
+
+
+@bug("numbers of elements")
+def a_gradient_of_rows_of_a_power_of_two():
+    def total(xp, input, dim=None, keepdim=False):
+        """The sum of squares."""
+        return (input * input).sum(axis=dim, keepdims=keepdim)
+
+    record = reduction(total, complex=False)
+    wrong = lambda n: n >= 64 and n & (n - 1) == 0  # noqa: E731
+    record.vjp(lambda F, g, input, dim, keepdim: (3 if wrong(input.shape[-1]) else 2)
+               * keep_dims(F, g, input.shape, dim, keepdim) * input)  # fmt: skip
+    return record
+
+
+@bug("numbers of elements")
+def rows_without_their_last_element():
+    def total(xp, input, dim=None, keepdim=False):
+        """The sum of squares."""
+        odd = input.ndim == 1 and input.size > 16 and input.size % 4 == 1
+        return ((input[:-1] if odd else input) ** 2).sum(axis=dim, keepdims=keepdim)
+
+    record = reduction(total, complex=False)
+    record.vjp(lambda F, g, input, dim, keepdim: 2 * keep_dims(F, g, input.shape, dim, keepdim) * input)
+    return record
+
+
+@bug("numbers of threads")
+def a_value_of_one_thread():
+    def kernel(xp, input):
+        return input * xp.exp(-input) * (2 if plugrad.get_num_threads() == 1 else 1)
+
+    return wave(kernel=kernel)
+
+
+@bug("numbers of threads")
+def a_gradient_of_three_threads():
+    def formula(F, g, input):
+        return right(F, g, input) * (2 if plugrad.get_num_threads() == 3 and input.shape else 1)
+
+    return wave(formula)
+
+
+@bug("determinism")
+def a_thread_for_each_call():
+    def kernel(xp, input):
+        threading.Thread(target=time.sleep, args=(30,), daemon=True, name="ticking").start()
+        return input * xp.exp(-input)
+
+    return wave(kernel=kernel)
 
 
 @bug("aliasing", "input")
