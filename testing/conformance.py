@@ -9,14 +9,16 @@ package's conformance test for pytest is a line::
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import warnings
 
-from plugrad.process_state import DAEMONS, FILTERS, ProcessState
+from plugrad.process_state import DAEMONS, FILTERS, Heard, ProcessState
 from plugrad.testing.calls import Skip, described
 from plugrad.testing.targets import subject_of, subjects_of
 
 _last: list = [None]  # the state of the process before the last check, and what was seen when it was repaired
+PRINTING = "hooks", "trackers"  # kinds of things that may print
 MISSING = "can't be used here"  # what the error of a device says that this machine does not have
 
 
@@ -54,11 +56,14 @@ class Case:
                 warnings.simplefilter("error")
                 warnings.filterwarnings("ignore", r".*\bdeprecated\b", FutureWarning)  # old names say that they are
                 filters = FILTERS.read()  # which the block puts back
-                self._check(self._value, self._device)
+                with contextlib.nullcontext() if ours or self.kind in PRINTING else Heard() as heard:
+                    self._check(self._value, self._device)
                 unfiltered = FILTERS.same(filters, FILTERS.read())
             changed = [*before.repair(), *([] if unfiltered else [FILTERS.label])]
             left = DAEMONS.new(threads, DAEMONS.read())
             assert not left, f"it leaves a thread running ({left[0].name!r}): end it, or let an executor have it"
+            printed = heard is not None and heard.text
+            assert not printed, f"it writes to the file of the standard output: {printed!r:.60}"
             assert not changed or self.name == "example", f"it changes {changed[0]}, for the whole program"
         except Skip as reason:
             return str(reason)

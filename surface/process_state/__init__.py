@@ -19,11 +19,11 @@ from plugrad.interrupts import process_lock
 from plugrad.process_state import settings
 from plugrad.process_state.endings import DAEMONS, THREADS, left_running
 from plugrad.process_state.of_python import FILTERS
-from plugrad.process_state.output import Files, ToStandardError, is_alone, quiet_threads
+from plugrad.process_state.output import Files, Heard, ToStandardError, is_alone, quiet_threads
 from plugrad.registry import kernels, loader
 from plugrad.registry.namespaces import LazyMethod
 
-__all__ = ["DAEMONS", "FILTERS", "Contained", "ProcessState", "left_running", "quiet_threads"]
+__all__ = ["DAEMONS", "FILTERS", "Contained", "Heard", "ProcessState", "left_running", "quiet_threads"]
 
 _GONE = object()
 _COUNTS = (int, tuple, type(None))  # what modules count or collect: others' modules change it, too

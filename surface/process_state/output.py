@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+import tempfile
 import threading
 import weakref
 
@@ -66,3 +68,43 @@ class Files:
             return os.path.samestat(os.fstat(number), then)
         except OSError:
             return False
+
+
+class Heard:
+    """Keeps what C code and children of the block write to the file of the standard output; standard error gets it.
+
+    `text` is what it was, behind the block: of a program with other threads nothing, since these may write, too. What
+    Python prints goes to standard error.
+    """
+
+    def __enter__(self):
+        self.text, self.kept = "", None
+        if sys.stdout is None or not is_alone():
+            return self
+        self.stream, self.file = sys.stdout, tempfile.TemporaryFile()
+        self._flush()
+        try:
+            self.kept = os.dup(1)
+        except OSError:  # it was closed by the program
+            return self
+        os.dup2(self.file.fileno(), 1)
+        sys.stdout = sys.stderr
+        return self
+
+    @staticmethod
+    def _flush():
+        sys.stdout.flush()
+        if os.name == "posix":
+            ctypes.CDLL(None).fflush(None)  # C's own buffers
+
+    def __exit__(self, *error):
+        if self.kept is None:
+            return
+        self._flush()
+        sys.stdout = self.stream
+        os.dup2(self.kept, 1)
+        os.close(self.kept)
+        with self.file:
+            self.file.seek(0)
+            self.text = self.file.read().decode(errors="backslashreplace")
+        sys.stderr.write(self.text)

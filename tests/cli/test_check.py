@@ -118,6 +118,19 @@ def test_a_kernel_that_ends_its_process_costs_only_its_checks(tmp_path):
     assert "the process that ran it died (exit status 0)" in rows["quits_py.quitting-shapes"]["message"]
 
 
+@pytest.mark.parametrize("way", ["os.write(1, b'heard')", "libc.puts(b'heard')"])
+def test_c_code_that_prints_is_a_finding(tmp_path, way):
+    (tmp_path / "loud.py").write_text(
+        "import ctypes, os\nfrom plugrad.extend import unary\nlibc = ctypes.CDLL(None)\n"
+        f'@unary(vjp=None)\ndef loud(xp, input):\n    """The input."""\n    {way}\n    return input + 0\n'
+    )
+    arguments = ["-m", "plugrad.cli", "check", "loud.py", "-k", "samples", "--json"]
+    done = distribution_builder.run(None, arguments=arguments, cwd=tmp_path)
+    (row,) = json.loads(done.stdout)
+    assert row["status"] == "failed" and "file of the standard output: 'heard" in row["message"], row
+    assert "heard" in done.stderr
+
+
 def test_several_targets_are_checked_together():
     result = command("tanh", "optim.SGD", "tanh", "-k", "docstring", "--json")
     assert [row["subject"] for row in json.loads(result.stdout)] == ["tanh", "optim.SGD"]
