@@ -12,7 +12,7 @@ class Kernel:
 
     def __init__(self, op_name, backend, function, override=False):
         self.op_name, self.backend, self.function, self.override = op_name, backend, function, override
-        self.module = function.__module__
+        self.module = getattr(function, "__module__", None)
 
     def check_fits(self, record) -> None:
         """Raise TypeError when it does not take `xp` and the op's parameters."""

@@ -24,13 +24,13 @@ class Formula:
     __slots__ = ("inputs", "function", "wants", "asks", "kernels")
 
     def __init__(self, inputs: tuple, function, kind="vjp"):
-        code = function.__code__
+        code = getattr(function, "__code__", (lambda: None).__code__)
         names = code.co_varnames[: code.co_argcount]
         given = 2 if kind == "vjp" else 1 + len(inputs)
         if len(names) < given or code.co_kwonlyargcount or code.co_flags & 0x0C:
             what = f"it takes ({', '.join(names)})" if len(names) < given else "without * in its signature"
             asked = "g" if kind == "vjp" else "".join(f"tangent of {name}, " for name in inputs)[:-2]
-            raise TypeError(f"formula {function.__name__} must take (F, {asked}, ...), {what}")
+            raise TypeError(f"formula {getattr(function, '__name__', function)} must take (F, {asked}, ...), {what}")
         self.inputs, self.function, self.asks = inputs, function, names[given:]
         self.wants = tuple(name for name in self.asks if name != "needs")
         self.kernels: dict = {}  # by backend
@@ -337,7 +337,7 @@ class Op:
         """Whose names its code finds in `F`, beside plugrad's: its distribution's."""
         return None if self.trusted else registry.scope_of(self)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
         """Call the op itself, whoever has its public names: `record(x)`."""
         return self.function(*args, **kwargs)
 

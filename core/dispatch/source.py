@@ -62,7 +62,7 @@ def parameter_source(op, name) -> str:
 def default_source(op, name) -> str:
     """Return the expression for a parameter's default: itself, or the global that holds it."""
     value = op.defaults[name]
-    plain = value is None or isinstance(value, (bool, int, str, float)) and value == value
+    plain = value is None or type(value) in (bool, int, str) or type(value) is float and value - value == 0
     return repr(value) if plain else f"_d_{name}"
 
 

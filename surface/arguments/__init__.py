@@ -10,10 +10,10 @@ import numpy
 import plugrad
 from plugrad.arguments.conventions import NAMES, declaration
 from plugrad.arguments.foreign import translated
-from plugrad.arguments.kinds import is_int, is_tensor, kind, overflows
+from plugrad.arguments.kinds import alternatives, is_int, is_tensor, kind, overflows
 from plugrad.kernels import module, why_none
 
-__all__ = ["NAMES", "are_ints", "checked", "declaration", "is_int", "kinds_of", "right", "wrong"]
+__all__ = ["alternatives", "NAMES", "are_ints", "checked", "declaration", "is_int", "kinds_of", "right", "wrong"]
 
 _LIMIT = 1 << 63  # of ints of 64 bits
 _INT = {int}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import dtype
-from plugrad.errors import suggestion
+from plugrad.extend import kernel_for
 from plugrad.graph import rare
 from plugrad.registry.kinds import PLACES, is_name, no_place
 
@@ -28,6 +28,7 @@ def check_op(op) -> None:
             f"be `def {op.name}(xp, input, other, ...)`"
         )
     _check_names_of_results(op)
+    _check_functions(op)
     if op.runs_on == "tensors" and (op.formulas or op.jvps or len(op.kernels) > 1):
         what = "a kernel" if len(op.kernels) > 1 else "a formula"
         raise TypeError(
@@ -53,6 +54,26 @@ def check_op(op) -> None:
         )
 
 
+_PARTS = {
+    "meta": "meta_function", "samples": "sample_function", "errors": "error_function", "writer": "write_function",
+    "onnx": "onnx_form", "vmap": "batched",
+}  # fmt: skip
+
+
+def _check_functions(op) -> None:
+    """Raise TypeError for what is no function, and for a kernel that takes other arguments than the op's."""
+    parts = [(f"@{op.name}.{name}", getattr(op, attribute)) for name, attribute in _PARTS.items()]
+    parts += [(f"@{op.name}.kernel({backend!r})", kernel) for backend, kernel in op.kernels.items()]
+    for declared, function in parts:
+        if function is not None and not callable(function):
+            raise TypeError(f"op {op.name!r}: {declared} is given {function!r:.60}, which is no function")
+    for backend, kernel in op.kernels.items():
+        if not isinstance(backend, str):
+            raise TypeError(f"op {op.name!r} has a kernel for {backend!r:.60}: it is for the type of a device, as text")
+        if backend != "*":
+            kernel_for(op.name, backend)(kernel).check_fits(op)
+
+
 def _check_names_of_results(op) -> None:
     """Raise TypeError unless `returns=` has a name for each result."""
     names = op._fields
@@ -63,12 +84,3 @@ def _check_names_of_results(op) -> None:
     if len({*names}) < len(names):
         raise TypeError(f"op {op.name!r} has returns={names!r}: each result needs a name of its own")
 
-
-def check_options(cls, options) -> None:
-    """Raise TypeError, with the nearest name, for an option that a family does not have."""
-    inits = [base.__init__.__code__ for base in cls.__mro__[:-1]]
-    known = {name for code in inits for name in code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]}
-    for name in options:
-        if name not in known:
-            family = cls.__name__.lower()
-            raise TypeError(f"@{family} has {', '.join(sorted(known))}, no option {name!r}{suggestion(name, known)}")
