@@ -405,3 +405,22 @@ def test_a_builtin_device_is_replaced_by_both_words_only(tmp_path):
     assert output(program, timid, bold) == "Meta\n"
     assert "override=True" in run(program, timid, bold, PLUGRAD_PREFER="backends.meta=plugrad-timid").stderr
     assert output(program, timid, bold, PLUGRAD_PREFER="backends.meta=plugrad-bold") == "DeviceBold\n"
+
+
+def test_a_backend_without_arrays_says_so_when_it_is_used():
+    """Its class may find the array module only when it is made, so nothing can be said before."""
+    import plugrad
+    from plugrad.extend import Backend, register
+
+    class Bare(Backend):
+        name = "bare"
+
+        def from_numpy(self, array, index=0):
+            return array
+
+        def to_numpy(self, array):
+            return array
+
+    register(Bare)
+    with pytest.raises(TypeError, match="backend 'bare' has no xp and no array_type"):
+        plugrad.ones(2, device="bare")
