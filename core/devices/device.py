@@ -76,7 +76,7 @@ class device(Region):
             reason = registry.reason(self.type)
             if reason is not None:
                 raise RuntimeError(f"device {self.type!r} can't be used here: {reason}")
-            backend._check_record(backend)  # with what it has from its constructor
+            Backend._check_record(backend)  # with what it has from its constructor
             if self.index is not None and self.index >= backend.device_count():
                 raise RuntimeError(
                     f"device {self} does not exist: there are {backend.device_count()} devices of type {self.type!r}"
