@@ -133,9 +133,14 @@ _SUMMED = sys.platform != "darwin"  # where a library is signed up to its end
 
 
 def _is_whole(library) -> bool:
-    """Whether a library is as it was compiled: a part of one, as a full disk leaves it, may end the process."""
+    """Whether a library is as it was compiled: a part of one, as a full disk leaves it, may end the process.
+
+    One that another user has put into the folder is not: to load it is to run it.
+    """
     try:
-        content = library.read_bytes()
+        owner, content = library.stat().st_uid, library.read_bytes()
     except OSError:
+        return False
+    if hasattr(os, "getuid") and owner not in (0, os.getuid()):
         return False
     return not _SUMMED or hashlib.sha256(content[:-32]).digest() == content[-32:]

@@ -528,6 +528,17 @@ def test_a_library_that_is_not_whole_is_compiled_again(left, tmp_path, monkeypat
     assert kernels.build_library(CAP, "softcap").stat().st_mtime_ns == written  # a whole one is kept
 
 
+def test_a_library_of_another_user_is_compiled_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
+    library = kernels.build_library("int f;", "planted")
+    written = library.stat().st_mtime_ns
+    if os.getuid() == 0:
+        os.chown(library, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert kernels.build_library("int f;", "planted").stat().st_mtime_ns != written
+
+
 def test_errors_of_the_compiler_have_the_author_s_lines(tmp_path, monkeypatch):
     monkeypatch.setenv("PLUGRAD_CACHE", str(tmp_path))
     with pytest.raises(kernels.CompilationError, match=r"wrong.c:2:\d+: error"):
