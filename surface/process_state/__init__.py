@@ -135,7 +135,7 @@ class ProcessState:
 _TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
 _OTHERS = (
     "builtins", "functools", "itertools", "json", "math", "numpy", "numpy.fft", "numpy.linalg", "numpy.random",
-    "operator", "os", "os.path", "time",
+    "operator", "os", "os.path", "pickle", "random", "time",
 )  # fmt: skip
 _OF_OTHERS = tuple(f"{name}." for name in (*_OTHERS, os.path.__name__))  # how their names begin in a message
 _NOTHING: dict = {"": None}

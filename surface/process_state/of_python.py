@@ -20,11 +20,14 @@ from plugrad.process_state.kinds import Chain, Setting, Table, identical
 # ---------------------------------------------------------------------------------------------------- random numbers
 
 
+_dumps, _loads = pickle.dumps, pickle.loads  # now: a plugin may have put others in their place when these are needed
+
+
 def _read_numpy():
     """Return the generator behind NumPy's random functions, and its state."""
     if "numpy.random" not in sys.modules:
         return None
-    return numpy.random.get_bit_generator(), pickle.dumps(numpy.random.get_state(legacy=False))
+    return numpy.random.get_bit_generator(), _dumps(numpy.random.get_state(legacy=False))
 
 
 def _write_numpy(kept) -> None:
@@ -32,7 +35,7 @@ def _write_numpy(kept) -> None:
         generator, state = kept
         if numpy.random.get_bit_generator() is not generator:
             numpy.random.set_bit_generator(generator)
-        numpy.random.set_state(pickle.loads(state))
+        numpy.random.set_state(_loads(state))
 
 
 def _read_python():

@@ -221,6 +221,8 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "before_its_first_use": ("plugrad.load = print", "plugrad.load"),
     "in_a_room": ("import plugrad.func\nplugrad.func.hessian = print", "plugrad.func.hessian"),
     "a_class_in_a_room": ("plugrad.utils.data.DataLoader.__len__ = lambda self: 0", "DataLoader.__len__"),
+    "patching_chance": ("import random\nrandom.random = lambda: 0", "random.random"),
+    "patching_pickles": ("import pickle\npickle.dumps = print", "pickle.dumps"),
     "patching_algebra": ("import numpy\nnumpy.linalg.svd = print", "numpy.linalg.svd"),
     "patching_math": ("import math\nmath.exp = print", "math.exp"),
     "all_messages": ("import warnings\nwarnings.filterwarnings('ignore', message='.*')", "the filters of warnings"),
