@@ -26,7 +26,7 @@ from plugrad.compiler.arrays import Array, Capturing, Place, Recorder
 from plugrad.compiler.drawing import Drawn, Draws
 from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
-from plugrad.compiler.lending import lend, take_back
+from plugrad.compiler.lending import Lending
 from plugrad.compiler.logs import Log, forms_of
 from plugrad.compiler.sizes import CaptureError, ChangeError, Scope
 from plugrad.compiler.stepping import Steps
@@ -223,18 +223,18 @@ class Source:
 
     __slots__ = (
         "place", "tensor", "value", "grad", "state", "shared", "final", "written", "writes", "leads", "type", "strides",
-        "lent", "attributes",
+        "attributes",
     )  # fmt: skip
 
     def __init__(self, place, tensor):
         self.place, self.tensor, self.grad, self.final = place, tensor, None, None
-        self.written, self.writes, self.lent = False, 0, False  # writes: those that count for versions
+        self.written, self.writes = False, 0  # writes: those that count for versions
         self.state = (tensor._data, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
         self.shared = type(tensor._view) is View
         self.leads, self.attributes = tensor._edge is not None, dict(tensor.__dict__)
         self.type, self.strides = tensor._type, tensor._data.strides  # those of size 1 may have any
 
-    def swap(self, recorder, place):
+    def swap(self, recorder, place, lending):
         """Let the tensor have an array of the capture."""
         tensor, array = self.tensor, self.state[0]
         kind = "bound" if self.place is None else "argument"
@@ -242,19 +242,16 @@ class Source:
         raw.value.buffer.dense = array.flags.c_contiguous
         self.value = raw.value
         edge, grad = None if self.state[2] is None else LEAF, self.state[4]
-        self.lent, ttype = True, place.tensor_type(array.dtype)
-        lend(tensor, _data=raw, _type=ttype, _view=None, _edge=edge, _grad=grad)
+        lending.lend(tensor, _data=raw, _type=place.tensor_type(array.dtype), _view=None, _edge=edge, _grad=grad)
         if grad is not None:
             self.grad = Source("grad", grad)
-            self.grad.swap(recorder, place)
+            self.grad.swap(recorder, place, lending)
 
     def put_back(self):
-        """Let the tensor be what it is for others, in this thread, too."""
-        if self.lent:
-            take_back(self.tensor)
-            if self.place is not None and self.tensor.__dict__.keys() != self.attributes.keys():
-                self.tensor.__dict__.clear()  # of hooks that the program registered
-                self.tensor.__dict__.update(self.attributes)
+        """Let an argument have the attributes that it had, not the hooks that the program registered."""
+        if self.place is not None and self.tensor.__dict__.keys() != self.attributes.keys():
+            self.tensor.__dict__.clear()
+            self.tensor.__dict__.update(self.attributes)
         if self.grad is not None:
             self.grad.put_back()
 
@@ -291,12 +288,12 @@ class Captured:
     def _run(self, place, args, kwargs):
         recorder, states = self.recorder, [(g, g.get_state()) for g in self._generators()]
         draws = Draws(self.world.drawing)
-        modes = is_grad_enabled(), get_default_dtype(), rng(numpy)
+        modes, lending = (is_grad_enabled(), get_default_dtype(), rng(numpy)), Lending()
         _here.recorder = recorder
         _at_work.append(recorder)
         try:
             for source in self.sources:
-                source.swap(recorder, place)
+                source.swap(recorder, place, lending)
             with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_silent.before()):
                 with watching_random(recorder.drawn.append), Steps(self, self.world.optimizers, recorder):
                     outputs = self.function(*args, **kwargs)
@@ -313,6 +310,7 @@ class Captured:
         finally:
             _here.recorder = None
             _at_work.remove(recorder)
+            lending.take_back()
             for source in self.sources:
                 source.put_back()
             alone = threading.active_count() == 1

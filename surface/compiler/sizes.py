@@ -32,6 +32,10 @@ class ChangeError(CaptureError):
     """A program can't be captured since it changes Python objects."""
 
 
+class HashError(CaptureError, TypeError):
+    """A size that varies has no hash; who looks things up by sizes and can do without one, does."""
+
+
 LOWEST = 2  # of the sizes that are one: 0 and 1 broadcast, and mean something else
 HIGHEST = 1 << 14
 
@@ -61,8 +65,8 @@ class Scope:
             raise self.refusal()
         return fitted
 
-    def refusal(self):
-        return CaptureError("its programs for two sizes differ in more than sizes", final=True)
+    def refusal(self, kind=CaptureError):
+        return kind("its programs for two sizes differ in more than sizes", final=True)
 
     def _fitted(self, column, given):
         """Return the integer that is on one line or parabola for all sizes that were tried, or one of arguments."""
@@ -177,7 +181,7 @@ class _Varying:
 
     def __hash__(self):
         if self.scope.open and not _is_ours(sys._getframe(1)):  # nobody can say to which keys it would be equal
-            raise self.scope.refusal()
+            raise self.scope.refusal(HashError)
         return id(self)
 
     def __bool__(self):
