@@ -166,9 +166,9 @@ class Recorder:
         self.drew = self.expanding = False
         self.settled: set = set()  # buffers that are the same at each call though a step fills them
 
-    def refusal(self, why, final=False) -> CaptureError:
+    def refusal(self, why, final=False, kind=CaptureError) -> CaptureError:
         """Return the error for what can't be captured; it is also kept, since what it stops may hide it."""
-        error = CaptureError(why, self.op, final)
+        error = kind(why, self.op, final)
         if self.failure is None:
             self.failure = error
         return error

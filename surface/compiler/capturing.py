@@ -23,11 +23,13 @@ from plugrad import (
 )
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Place, Recorder
+from plugrad.compiler.calls import Calls
 from plugrad.compiler.drawing import Drawn, Draws
 from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.lending import Lending
 from plugrad.compiler.logs import Log, forms_of
+from plugrad.compiler.silence import printing_nothing
 from plugrad.compiler.sizes import CaptureError, ChangeError, Scope
 from plugrad.compiler.stepping import Steps
 from plugrad.compiler.world import PLAIN, Given, World
@@ -172,32 +174,6 @@ def _formula_kernel(op, formula):
     return kernel
 
 
-class _Silent:
-    """What the program writes to while it is captured: a captured program would write nothing. Others print as ever.
-
-    There is one for good: CPython's `print` holds no reference to what it writes to, so another thread that prints
-    while a capture ends would write to what is gone.
-    """
-
-    others = None
-
-    def before(self):
-        """Return itself, in front of what others write to now."""
-        self.others = sys.stdout
-        return self
-
-    def write(self, text):
-        if getattr(_here, "recorder", None) is None:
-            return self.others.write(text)
-        raise current().refusal("the program prints")
-
-    def __getattr__(self, name):
-        return getattr(self.others, name)
-
-
-_silent = _Silent()
-
-
 class _Watch(OpHook):
     """Tells the recorder which op runs, and refuses tensors that nobody knows."""
 
@@ -269,7 +245,8 @@ class Captured:
         others = [a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]
         self.world = World([function, *others, *self.containers.with_attributes])
         self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
-        known = {id(t) for t in self.arguments}
+        known, held = ({id(t) for t in tensors} for tensors in (self.arguments, self.world.tensors))
+        self.twins = [t if id(t) in held else None for t in self.arguments]  # which the program may tell from others
         held = [t for t in _distinct(self.world.tensors) if id(t) not in known and is_plain(t)]
         for tensor in self.arguments:
             if not is_plain(tensor):
@@ -287,16 +264,17 @@ class Captured:
 
     def _run(self, place, args, kwargs):
         recorder, states = self.recorder, [(g, g.get_state()) for g in self._generators()]
-        draws = Draws(self.world.drawing)
+        draws, calls = Draws(self.world.drawing), Calls(self.world, recorder, _is_of_a_capture)
         modes, lending = (is_grad_enabled(), get_default_dtype(), rng(numpy)), Lending()
         _here.recorder = recorder
         _at_work.append(recorder)
         try:
             for source in self.sources:
                 source.swap(recorder, place, lending)
-            with region(compiling=True), place, _Watch(recorder), contextlib.redirect_stdout(_silent.before()):
+            with region(compiling=True), place, _Watch(recorder), printing_nothing(recorder):
                 with watching_random(recorder.drawn.append), Steps(self, self.world.optimizers, recorder):
-                    outputs = self.function(*args, **kwargs)
+                    with calls:
+                        outputs = self.function(*args, **kwargs)
                 recorder.op = None
                 if recorder.failure is not None:
                     raise recorder.failure
@@ -319,11 +297,13 @@ class Captured:
                     generator.set_state(state)
             differs = [one.changed() for one in (self.world, self.containers) if not one.holds()]
             differs += ["options of an optimizer"] * self.world.changed_options()
+            differs += calls.undo(differs)
             drawn = draws.differ()
             if drawn and (alone or sys.exc_info()[0] is not None):
                 draws.undo()
             self.world.restore()
             self.containers.restore()
+        self.world.settle()
         if type(self.sizes) is Scope:
             self._compare()
         if differs:
@@ -505,6 +485,16 @@ def is_plain(tensor) -> bool:
     lay_out(tensor)
     ttype = tensor._type
     return ttype.device.type == "cpu" and ttype.plain is ttype and type(tensor._data) is numpy.ndarray
+
+
+def _is_of_a_capture(item) -> bool:
+    """Whether something leads to a tensor that a capture has made."""
+    if isinstance(item, PLAIN):
+        return False
+    try:
+        return any(type(tensor._data) is Array for tensor in World([item]).tensors)
+    except CaptureError:
+        return True
 
 
 def _forms(container) -> tuple:

@@ -65,6 +65,8 @@ class Guard:
     def __init__(self, captured, given, held, args, kwargs):
         self.form, self.given, self.held, self.world = shape_of(args, kwargs), given, held, captured.world
         self.tensors = [s.tensor for s in held]
+        self.known = {id(t): t for t in self.world.tensors}  # that an argument may be, by which the program may decide
+        self.twins = captured.twins
         self.scope = captured.sizes
         self.types = [(s.value.shape, _strides(s), s.value.dtype, s.leads) for s in given]
         self.tells = [  # where the size stands that varies, and the number that is there for it
@@ -104,7 +106,9 @@ class Guard:
             return False
         if len(tensors) != len(self.given) or grad is not self.grad_mode or get_default_dtype() is not self.dtype:
             return False
-        for tensor in tensors:
+        for tensor, twin in zip(tensors, self.twins):
+            if self.known.get(id(tensor)) is not twin:
+                return False
             if tensor._type.plain is not tensor._type:
                 lay_out(tensor)
         fits = all([len(t._data.shape) == len(one[0]) for t, one in zip(tensors, self.types)])
@@ -151,9 +155,11 @@ class Guard:
         arguments = [_form(*next(tensors)) if place in self.flat else (one,) for place, one in self.plain]
         names = [place for place, _ in self.plain if type(place) is str]
         held = [(s.tensor, array, s.leads, had) for s, array, had in zip(self.held, bound, grads[len(self.given) :])]
+        places = {known: place for place, known in enumerate(self.known)}
+        twins = [places.get(id(twin), -1) for twin in self.twins]
         self.same = kernels.module().guard(
             _tensor(), _function(), tuple(arguments), tuple(names), tuple(held), tuple(self.world.watched()),
-            *self._allowed(),
+            tuple(self.known.values()), tuple(twins), *self._allowed(),
         )  # fmt: skip
 
     def _allowed(self) -> tuple:

@@ -125,11 +125,14 @@ class Programs:
             while busy:
                 _wait()
         except Exception as error:
-            if self.fullgraph:
+            changes = isinstance(error, ChangeError)
+            if self.fullgraph and not changes:
                 raise
             # An error of the program's own comes again; if none does, it was the capture's.
             result = _apart(self.function, args, kwargs)
-            if not isinstance(error, ChangeError) or not self._keeps_its_caches(args, kwargs):
+            if not changes or not self._keeps_its_caches(args, kwargs):
+                if self.fullgraph:
+                    raise
                 self.refused = error
                 self._warn(error)
             return result

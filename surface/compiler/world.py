@@ -7,9 +7,12 @@ defaults, bound objects, Modules, containers and other objects. A thing that it 
 from __future__ import annotations
 
 import array
+import builtins
 import contextvars
+import dis
 import functools
 import gc
+import logging
 import sys
 import threading
 import types
@@ -21,6 +24,7 @@ from operator import attrgetter, is_
 import numpy
 
 from plugrad import Generator, Tensor
+from plugrad.compiler.calls import CACHED, Kept
 from plugrad.compiler.drawing import DRAWING
 from plugrad.compiler.graph import ASSIGNABLE, slots_of
 from plugrad.compiler.sizes import CaptureError
@@ -52,6 +56,10 @@ _UNWATCHED = {  # what a function asks for by name, and what that is
     "get_num_threads": "the number of threads",
     "are_deterministic_algorithms_enabled": "a mode",
 }
+_BY_NAME = frozenset(
+    "getattr hasattr vars __dict__ attrgetter globals eval exec locals import_module __import__".split()
+)
+_BY_IDENTITY = ("id", "hash")  # functions of Python's that tell which tensor an argument is
 _NO_GRADIENT = frozenset(  # names that are about gradients, and look at none
     "plugrad no_grad enable_grad set_grad_enabled is_grad_enabled requires_grad requires_grad_ autograd".split()
 )
@@ -74,11 +82,18 @@ class World:
         self.functions: list = []  # (function, (code, defaults, defaults of what is given by name))
         self.kinds: list = []  # (object, its class)
         self.drawing: list = []  # generators of Python's and NumPy's
+        self.caches: list = []  # functions of `functools.lru_cache`
+        self.suspects: dict = {}  # code of functions that ask for what is not watched, and in words what that is
         self.asks_for_gradients = False  # whether a function may look at those that tensors have
         self.seen: dict = {}
+        self.names: set = set()  # those in the code of functions
+        self.texts: set = set()  # by which names may be looked up
+        self.looked_up: list = []  # (names of a module, those that count or None for all, parts of names)
         stack = list(roots)
-        while stack:
+        while stack or (stack := self._names_that_are_texts()):
             item = stack.pop()
+            if isinstance(item, str):
+                self.texts.add(item)
             if isinstance(item, PLAIN) or id(item) in self.seen:
                 continue
             self.seen[id(item)] = item
@@ -106,6 +121,11 @@ class World:
             return [inner.get("graph"), inner.get("function"), *inner.get("_modules", {}).values()]
         if isinstance(item, Op):  # what is derived from a record comes at its first use; what counts are its functions
             return [*item.kernels.values(), *[formula.function for formula in item.formulas]]
+        if isinstance(item, CACHED):
+            self.caches.append(item)
+            kept = Kept(item)
+            led_to = [one for one in kept.results if not isinstance(one, PLAIN) and _matters(one)]
+            return [*led_to, *kept.tensors(), *self._table(item.__dict__)]
         if type(item).__module__.startswith("plugrad.dispatch."):  # where functions look ops up
             return ()
         if isinstance(item, Generator):
@@ -135,7 +155,11 @@ class World:
             return () if _foreign(item.__module__) else self._class(item)
         if isinstance(item, BUILTIN):  # a method of an object perhaps
             return () if isinstance(item.__self__, types.ModuleType) else (item.__self__,)
-        if isinstance(item, types.ModuleType):
+        if isinstance(item, logging.Logger):  # whether it makes records; where they go does not count
+            self._table(vars(item.manager), ["_disable"])
+            return [item.parent, type(item), *self._table(vars(item), ["level", "disabled"])]
+        if isinstance(item, types.ModuleType):  # in an attribute, say: functions name what they want of it
+            self.looked_up += [(item.__dict__, None, ())] * (not _foreign(item.__name__))
             return ()
         if hasattr(type(item), "__next__"):
             raise CaptureError(f"the program can reach an iterator ({type(item).__name__}), which moves with each call")
@@ -165,34 +189,55 @@ class World:
 
     def _table(self, table, names=None):
         self.tables.append((table, dict(table) if names is None else {name: table[name] for name in names}, names))
-        return list(self.tables[-1][1].values())
+        values = list(self.tables[-1][1].values())
+        return values if names is not None else [*[key for key in table if not isinstance(key, PLAIN)], *values]
 
     def _function(self, function):
-        names, code = set(), [function.__code__]
+        names, texts, code = set(), set(), [function.__code__]
         for one in code:
-            names.update(one.co_names, [const for const in one.co_consts if isinstance(const, str)])  # for getattr
-            for name in one.co_names:
-                if name in _UNWATCHED:
-                    raise CaptureError(f"{function.__name__} asks for {_UNWATCHED[name]}, which may change ({name})")
+            names.update(one.co_names)
+            texts.update([const for const in one.co_consts if isinstance(const, str)])  # for getattr
+            for name in _UNWATCHED.keys() & one.co_names:
+                self.suspects[one] = f"{function.__name__} asks for {_UNWATCHED[name]}, which may change ({name})"
+            if any(name in one.co_names for name in _BY_IDENTITY) and _tells_apart(one, function.__globals__):
+                self.suspects[one] = f"{function.__name__} asks for the id of an object, which a new one may have"
             code += [const for const in one.co_consts if isinstance(const, types.CodeType)]
             told = {*one.co_names} - _NO_GRADIENT
             self.asks_for_gradients |= "grad" in one.co_consts or any("grad" in name for name in told)
-        table = function.__globals__
+        self.names |= names
+        self.texts |= texts
+        table, by_name = function.__globals__, not _BY_NAME.isdisjoint(names)
+        parts = tuple([text for text in texts if len(text) > 1]) if by_name else ()
+        names |= texts
         led_to = self._table(table, [name for name in sorted(names) if name in table])
         led_to += [sys.modules[name] for name in names if name not in table and name in sys.modules]  # imported inside
-        for module in led_to:  # which grows: of a module counts what the function names
-            if isinstance(module, types.ModuleType) and not _foreign(module.__name__):
-                if (id(module), function) not in self.seen:
-                    self.seen[id(module), function] = module
-                    led_to += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
         for cell in function.__closure__ or ():
             try:
                 self.cells.append((cell, cell.cell_contents))
             except ValueError:  # empty still
                 raise CaptureError(f"{function.__name__} uses a variable that has no value yet") from None
             led_to.append(cell.cell_contents)
+        self.looked_up += [(table, self.texts, parts)] * by_name
+        for module in led_to:  # which grows: of a module counts what the function names
+            if isinstance(module, types.ModuleType) and not _foreign(module.__name__):
+                if (id(module), function) not in self.seen:
+                    self.seen[id(module), function] = module
+                    led_to += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
+                    self.looked_up += [(module.__dict__, self.texts, parts)] * by_name
+        led_to = [one for one in led_to if not isinstance(one, types.ModuleType)]
         self.functions.append((function, parts_of(function)))
         return [*led_to, function.__defaults__, function.__kwdefaults__, *self._table(function.__dict__)]
+
+    def _names_that_are_texts(self) -> list:
+        """Return what is in modules under names that are a text that something is looked up by, or made of some."""
+        led_to = []
+        for table, texts, parts in self.looked_up:
+            wanted = self.names | self.texts if texts is None else texts
+            for name in [name for name in table if (id(table), name) not in self.seen]:
+                if name in wanted or name.startswith(parts) or name.endswith(parts):
+                    self.seen[id(table), name] = table
+                    led_to += self._table(table, [name])
+        return led_to
 
     def _class(self, cls):
         led_to = [*cls.__bases__, type(cls)]
@@ -214,6 +259,7 @@ class World:
     # ---- comparing
 
     def _prepare(self):
+        self.entries: list = []
         whole = [table for table, _, names in self.tables if names is None]
         self._whole = [way for table in whole for way in (table.keys, table.values)]
         self._some = [(table, name) for table, _, names in self.tables for name in names or ()]
@@ -230,7 +276,13 @@ class World:
             *chain.from_iterable([parts_of(function) for function, _ in self.functions]),
             *[type(item) for item, _ in self.kinds],
             *chain.from_iterable([items for items, _ in self.lists]),
+            *[table.get(key) for table, key, _ in self.entries],
         ]
+
+    def settle(self) -> None:
+        """Watch, from now on, what caches keep that the program may have looked up."""
+        self.entries = [entry for cached in self.caches for entry in Kept(cached).entries]
+        self._snapshot += [content for _, _, content in self.entries]
 
     def holds(self) -> bool:
         """Whether everything is as it was, tensors' values aside."""
@@ -275,6 +327,7 @@ class World:
         tests += [(3, items, None, before) for items, before in self.lists]
         tests += [(7, function, None, parts) for function, parts in self.functions]
         tests += [(8, item, None, cls) for item, cls in self.kinds]
+        tests += [(1, table, key, content) for table, key, content in self.entries]
         return [*tests, *[(4, one, None, content) for one, content in self.arrays]]
 
     def changed_options(self) -> bool:
@@ -345,6 +398,21 @@ class Given(World):
 _MISSING = object()
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 parts_of = attrgetter(*_PARTS)
+
+
+def _matters(item) -> bool:
+    """Whether what a cache keeps leads to what a capture has to know; else it is taken to stay as it is."""
+    try:
+        world = World([item])
+    except CaptureError:
+        return True
+    return bool(world.tensors or world.optimizers or world.generators or world.drawing)
+
+
+def _tells_apart(code, names) -> bool:
+    """Whether code calls a function of Python's that tells objects apart, not a method or variable of that name."""
+    loaded = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return any(name in loaded and names.get(name) in (None, getattr(builtins, name)) for name in _BY_IDENTITY)
 
 
 def _content(cell):

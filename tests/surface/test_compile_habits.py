@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import logging
+import sys
 import threading
+import types
 
 import pytest
 
@@ -74,3 +77,189 @@ def test_a_library_that_keeps_what_it_knows_of_types_and_shapes():
         x = torch.randn(size, 6, 4)
         agree(call(x), model(x), str(size))
     assert len(programs(call)) == 1
+
+
+def runs_as_written(make, *xs, act=lambda step: None, captured=None):
+    """Assert that a compiled program gives at each call what it gives as it is written; `make()` returns it anew."""
+    one, other = make(), make()
+    call = compiled(other)
+    for step, number in enumerate(xs):
+        act(step)
+        agree(call(X[number]), one(X[number]), f"call {step}")
+    if captured is not None:
+        assert (call._compiled.arrays.refused is None) is captured
+    return one, other
+
+
+X = [torch.full((3,), n + 1.0) for n in range(3)]
+
+
+def remembering_the_last():
+    class Remembering(nn.Module):
+        last = result = None
+
+        def forward(self, x):
+            if self.last is not x:
+                self.last, self.result = x, x * 2
+            return self.result + 1
+
+    return Remembering()
+
+
+def remembering_in_a_dict():
+    known = {}
+
+    def function(x):
+        if x not in known:
+            known[x] = x * 2
+        return known[x] + 1
+
+    return function
+
+
+def remembering_in_a_list():
+    known = []
+
+    def function(x):
+        if not any(one is x for one in known):
+            known.append(x)
+        return x + len(known)
+
+    return function
+
+
+def remembering_by_lru_cache():
+    double = functools.lru_cache(lambda x: x * 2)
+    return lambda x: double(x) + 1
+
+
+def comparing_with_what_it_holds():
+    return lambda x: x * 2 if x is X[0] else x * 3
+
+
+REMEMBERING = [
+    remembering_the_last, remembering_in_a_dict, remembering_in_a_list, remembering_by_lru_cache,
+    comparing_with_what_it_holds,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", REMEMBERING, ids=lambda make: make.__name__)
+def test_programs_that_tell_arguments_apart(make):
+    runs_as_written(make, 0, 0, 1, 2, 0, 1, 1, 0)
+
+
+def test_programs_that_ask_for_ids_are_not_captured():
+    def make():
+        known = {}
+        return lambda x: known.setdefault(id(x), x * 2) + 1
+
+    with pytest.warns(UserWarning, match="asks for the id of an object"):
+        runs_as_written(make, 0, 0, 1, 2, 0)
+
+
+class Unasked(nn.Module):
+    """Has methods that ask for what is not watched, and does not call them."""
+
+    id = 3.0
+
+    def tied(self):
+        return self.weight.data_ptr(), id(self.weight), self.weight._version
+
+    def forward(self, x):
+        return x * self.id
+
+
+def test_methods_that_are_not_called_may_ask_for_anything():
+    runs_as_written(Unasked, 0, 1, captured=True)
+
+
+def cached(function, limit):
+    return functools.lru_cache(limit)(function)
+
+
+@pytest.mark.parametrize("limit", [None, 8], ids=["all", "some"])
+def test_what_lru_cache_keeps(limit):
+    """Tensors in it are the program's; what a call of the function does besides happens; emptied, it is filled anew."""
+    scale, made = [2.0], []
+
+    def make():
+        notes = []
+        made.append((notes, cached(lambda n: (notes.append(n), torch.full((n,), scale[0]))[1], limit)))
+        keeping = made[-1][1]
+        return lambda x: x * keeping(x.shape[0])
+
+    def act(step):
+        if step == 2:
+            scale[0] = 5.0  # what is kept stays
+        if step == 4:
+            for _, keeping in made:
+                keeping.cache_clear()
+
+    runs_as_written(make, 0, 0, 0, 0, 0, 0, act=act, captured=True)
+    (notes, keeping), (others, its) = made
+    assert notes == others == [3, 3] and torch.equal(keeping(3), its(3))
+
+
+def test_texts_by_which_names_of_modules_are_looked_up():
+    module, other, kinds = types.ModuleType("layers_of_a_program"), types.ModuleType("options"), {"name": "halve"}
+    module.act_halve, module.factor, other.more = lambda x: x / 2, 3.0, 1.0
+    holder, name = types.SimpleNamespace(options=other, name="more"), "factor"
+
+    def make():
+        return lambda x: (
+            getattr(module, f"act_{kinds['name']}")(x) * vars(module)[name] + getattr(holder.options, holder.name)
+        )
+
+    def act(step):
+        module.act_halve = (lambda x: x / 2) if step < 2 else (lambda x: x / 4)
+        module.factor, other.more = 3.0 if step < 3 else 7.0, 1.0 if step < 4 else 2.0
+
+    runs_as_written(make, 0, 0, 0, 0, 0, 0, act=act)
+
+
+LOGGER = logging.getLogger("a program of the tests")
+
+
+def test_programs_that_log(caplog):
+    """A logger that is silent costs nothing; what is logged once is; what is logged at each call, at each call."""
+    warn_once = functools.lru_cache(LOGGER.warning)
+
+    def program(x):
+        LOGGER.debug("of shape %s", x.shape)
+        warn_once("old")
+        return x * 2
+
+    call = compiled(program, fullgraph=True)
+    for _ in range(3):
+        call(X[0])
+    assert [one.message for one in caplog.records] == ["old"] and len(programs(call)) == 1
+    with caplog.at_level("DEBUG", LOGGER.name), pytest.warns(UserWarning, match="logs"):
+        call = compiled(program)
+        for _ in range(2):
+            call(X[0])
+    assert [one.message for one in caplog.records[1:]] == ["of shape torch.Size([3])"] * 2
+
+
+def test_a_program_that_logs_from_now_on(caplog):
+    call = compiled(lambda x: (LOGGER.debug("called"), x * 2)[1])
+    call(X[0])
+    with caplog.at_level("DEBUG", LOGGER.name), pytest.warns(UserWarning, match="logs"):
+        call(X[0])
+    assert [one.message for one in caplog.records] == ["called"]
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_is_printed_once(stream, capsys):
+    class Telling(nn.Module):
+        told = False
+
+        def forward(self, x):
+            if not self.told:
+                print("first", file=getattr(sys, stream))
+                self.told = True
+            return x * 2
+
+    call = compiled(Telling(), fullgraph=True)
+    for _ in range(3):
+        call(X[0])
+    assert getattr(capsys.readouterr(), stream[3:]) == "first\n" and len(programs(call)) == 1
