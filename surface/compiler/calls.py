@@ -1,7 +1,7 @@
 """Calls of Python's functions in a capture that matter: of those that ask for what is not watched, or fill a cache.
 
-What `functools.lru_cache` keeps stays in a capture, as it stays for the program. What a capture itself puts in there must
-be what the program would: no tensors of the capture's, and no results of calls that did more than return them.
+What `functools.lru_cache` keeps stays in a capture, as it stays for the program. What a capture itself puts in there
+must be what the program would: no tensors of the capture's, and no results of calls that did more than return them.
 """
 
 from __future__ import annotations
