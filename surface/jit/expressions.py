@@ -11,6 +11,7 @@ from plugrad import nn
 from plugrad.jit import names, types
 from plugrad.jit.attributes import Bound
 from plugrad.jit.errors import NotSupportedError, unfinished, unsupported, wrong
+from plugrad.jit.numbers import OF_C
 from plugrad.jit.objects import ClassRecord
 from plugrad.jit.signs import BINARY, COMPARED_BY, OPERATORS, UNARY
 from plugrad.jit.source import MISSING
@@ -225,7 +226,8 @@ class Expressions:
             return Value(tree, types.NUMBER)
         if sign in ("&", "|", "^") and kinds == {BOOL}:
             return Value(tree, BOOL)
-        return Value(tree, FLOAT if FLOAT in kinds or sign in ("/", "**") else INT)
+        kind = FLOAT if FLOAT in kinds or sign in ("/", "**") else INT
+        return Value([*tree, kind.name] if (sign, kind.name) in OF_C else tree, kind)
 
     def _node_unaryop(self, node, hint):
         if isinstance(node.op, ast.Not):
@@ -239,7 +241,8 @@ class Expressions:
             raise self.refuse(f"Arguments for call are not valid. '{sign}' takes no value of type '{inner.type}'", node)
         if inner.constant and sign == "-":
             return constant_of(-inner.constant[0])
-        return Value(["unary", sign, inner.tree], INT if inner.type == BOOL else inner.type)
+        kind = INT if inner.type == BOOL else inner.type
+        return Value(["unary", sign, inner.tree, *["int"] * (sign == "-" and kind == INT)], kind)
 
     def _node_boolop(self, node, hint):
         return self.condition(node).value

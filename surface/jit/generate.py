@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ast
 import collections
+import copy
 import enum
 import keyword
 
 import plugrad
 from plugrad.jit import names
 from plugrad.jit.modes import MODES
+from plugrad.jit.numbers import HIGHEST, LOWEST, OF_C
 from plugrad.jit.objects import FIELD, METHOD, SPECIAL
 from plugrad.jit.primitives import PRIMITIVES
 from plugrad.jit.types import classes_in, named
@@ -77,6 +79,7 @@ class Generator:
         self.space: dict = {"__builtins__": {}, "__name__": "staged"}
         self.known: dict = {}
         self.depth = 0
+        self.iterables = 0  # of comprehensions, one in the other: nothing can be assigned there
 
     def given(self, key, value) -> ast.Name:
         """Return the global name of something that functions use."""
@@ -136,10 +139,11 @@ class Generator:
             kind, line = tree[0], tree[1]
             if kind not in _STATEMENTS or type(line) is not int:
                 raise Malformed(f"{kind!r:.60} is no statement")
-            one = _STATEMENTS[kind](self, depth, *tree[2:])
-            one.lineno = one.end_lineno = min(max(line, 1), 1 << 20)
-            one.col_offset = one.end_col_offset = 0
-            nodes.append(one)
+            written = _STATEMENTS[kind](self, depth, *tree[2:])
+            for one in written if isinstance(written, list) else [written]:
+                one.lineno = one.end_lineno = min(max(line, 1), 1 << 20)
+                one.col_offset = one.end_col_offset = 0
+                nodes.append(one)
         return nodes
 
     def _inner(self, trees, depth):
@@ -148,8 +152,17 @@ class Generator:
     def _assign(self, depth, target, value):
         return ast.Assign([self.target(target)], self.tree(value))
 
-    def _aug(self, depth, target, sign, value):
-        return ast.AugAssign(self.target(target), _BINARY[sign](), self.tree(value))
+    def _aug(self, depth, target, sign, value, kind=None):
+        if kind is None:
+            return ast.AugAssign(self.target(target), _BINARY[sign](), self.tree(value))
+        nodes, store = [], self.target(target)
+        for part in ("value", "slice") if target[0] in ("index", "field") else ():  # each is evaluated once
+            if isinstance(getattr(store, part, None), ast.expr):
+                nodes.append(ast.Assign([ast.Name(_RESERVED + part, ast.Store())], getattr(store, part)))
+                setattr(store, part, ast.Name(_RESERVED + part, ast.Load()))
+        load = copy.copy(store)
+        load.ctx = ast.Load()
+        return [*nodes, ast.Assign([store], self._of_c(sign, load, self.tree(value), kind))]
 
     def _do(self, depth, value):
         return ast.Expr(self.tree(value))
@@ -313,11 +326,31 @@ class Generator:
             raise Malformed(f"{name!r:.60} is no name of a tensor")
         return ast.Subscript(inner, ast.Constant(name), ast.Load())
 
-    def _binary(self, sign, left, right):
+    def _binary(self, sign, left, right, kind=None):
+        if kind is not None:
+            return self._of_c(sign, self.tree(left), self.tree(right), kind)
         return ast.BinOp(self.tree(left), _BINARY[sign](), self.tree(right))
 
-    def _unary(self, sign, value):
+    def _unary(self, sign, value, kind=None):
+        if kind is not None:
+            return self._wrapped(ast.UnaryOp(_UNARY[sign](), self.tree(value)))
         return ast.UnaryOp(_UNARY[sign](), self.tree(value))
+
+    def _of_c(self, sign, left, right, kind):
+        """Return what an operator gives of two numbers in C."""
+        function = OF_C[sign, kind]
+        if kind == "int":
+            return self._wrapped(ast.BinOp(left, _BINARY[sign](), right))
+        return ast.Call(self.given(("number", sign), function), [left, right], [])
+
+    def _wrapped(self, value):
+        wrap = self.given(("number", "int"), OF_C["+", "int"])
+        if self.iterables:
+            return ast.Call(wrap, [value], [])
+        kept = ast.NamedExpr(ast.Name(f"{_RESERVED}number", ast.Store()), value)
+        number = ast.Name(f"{_RESERVED}number", ast.Load())
+        fits = ast.Compare(ast.Constant(LOWEST), [ast.LtE(), ast.LtE()], [kept, ast.Constant(HIGHEST)])
+        return ast.IfExp(fits, number, ast.Call(wrap, [number], []))
 
     def _not(self, value):
         return ast.UnaryOp(ast.Not(), self.tree(value))
@@ -392,7 +425,10 @@ class Generator:
         return ast.Call(self.given(("is", name), record.holds), [self.tree(value)], [])
 
     def _comp(self, parts, target, over, tests):
-        loop = ast.comprehension(self.target(target), self.tree(over), [self.tree(one) for one in tests], 0)
+        self.iterables += 1
+        over = self.tree(over)
+        self.iterables -= 1
+        loop = ast.comprehension(self.target(target), over, [self.tree(one) for one in tests], 0)
         if len(parts) == 2:
             return ast.DictComp(self.tree(parts[0]), self.tree(parts[1]), [loop])
         (part,) = parts

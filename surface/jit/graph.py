@@ -96,7 +96,7 @@ class Graph:
 
     def _statement(self, kind, rest, nodes):
         if kind in ("=", "aug"):
-            value = self._value(rest[-1], nodes)
+            value = self._value(rest[2 if kind == "aug" else 1], nodes)
             if kind == "aug":
                 value = self._add(f"aten::{_SIGNS[rest[1]]}_", [self._value(rest[0], nodes), value], nodes)
             self._store(rest[0], value, nodes)
@@ -168,7 +168,7 @@ class Graph:
             return self._add("prim::GetAttr", [base], nodes, f'[name="{rest[1]}"]')
         if kind in ("binary", "compare", "unary"):
             name = _SIGNS[rest[0]] if kind != "unary" else {"-": "neg", "~": "bitwise_not"}.get(rest[0], "pos")
-            return self._add(f"aten::{name}", [self._value(one, nodes) for one in rest[1:]], nodes)
+            return self._add(f"aten::{name}", [self._value(one, nodes) for one in rest[1:] if type(one) is list], nodes)
         if kind in ("call", "function", "python"):
             name = rest[0].rpartition(".")[2]
             home = {"call": "prim" if rest[0].startswith("prim.") else "aten"}.get(kind, "prim::CallFunction")

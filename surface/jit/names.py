@@ -13,6 +13,7 @@ import types
 
 import plugrad
 from plugrad import Tensor, registry
+from plugrad.jit.numbers import MATH
 from plugrad.jit.primitives import PRIMITIVES
 from plugrad.jit.types import ANY, BOOL, FLOAT, INT, NUMBER, STR, TENSOR, list_of, optional, tuple_of
 from plugrad.native import inner_op
@@ -54,7 +55,7 @@ OF_PYTHON = {
     **{f"dict.{name}": getattr(dict, name) for name in _DICT},
     **{f"str.{name}": getattr(str, name) for name in _STR},
     **{
-        f"math.{name}": getattr(math, name) for name in dir(math)
+        f"math.{name}": MATH.get(name, getattr(math, name)) for name in dir(math)
         if callable(getattr(math, name)) and not name.startswith("_")
     },
 }  # fmt: skip
@@ -145,7 +146,7 @@ def name_of(value, module=None, attribute=None) -> str | None:
         names.append(f"math.{own}")
     for name in names:
         callee = _checked(name)
-        if callee is not None and function(callee) is value:
+        if callee is not None and (function(callee) is value or home == "math"):
             return callee
     return next((name for name in names if _checked(name)), None) if op is not None else None
 

@@ -17,7 +17,7 @@ from plugrad.jit.units import own_state
 
 __all__ = ["FORMAT", "packed", "plain", "with_objects"]
 
-FORMAT = 2  # 1 has no classes of a program's own, and no Union
+FORMAT = 3  # 1 has no classes of a program's own, and no Union; 2 no arithmetic of C's
 _LITERALS = (int, float, bool, str, complex, type(None), Tensor, plugrad.dtype, plugrad.device, plugrad.layout)
 
 
@@ -27,9 +27,10 @@ def packed(m, extra=None) -> dict:
         raise AttributeError(f"'{type(m).__name__}' is no staged program: save what torch.jit.script or trace returns")
     writer = _Writer()
     root = writer.record(m)
+    number = FORMAT if writer.counts else 2 if writer.newer else 1
     return {
-        "staged": FORMAT if writer.newer else 1, "root": root, "records": writer.records, "needs": writer.needs,
-        **({"classes": writer.classes} if writer.newer else {}),
+        "staged": number, "root": root, "records": writer.records, "needs": writer.needs,
+        **({"classes": writer.classes} if number > 1 else {}),
         "extra": {str(name): value for name, value in (extra or {}).items()},
     }  # fmt: skip
 
@@ -41,6 +42,7 @@ class _Writer:
         self.needs: dict = {}
         self.classes: dict = {}
         self.newer = False  # whether it has what the first format has not
+        self.counts = False  # whether it has what the second has not
 
     def record(self, m) -> int:
         """Return the number of the record of a module or function."""
@@ -49,8 +51,9 @@ class _Writer:
         number = self.numbers[id(m)] = len(self.records)
         self.records.append(None)
         program = m._staged
-        if program.python:
-            function = next(iter(program.python)).lstrip("!")
+        called = [name for name in program.python if _calls(list(program.trees.values()), name)]
+        if called:
+            function = called[0].lstrip("!")
             raise RuntimeError(
                 f"Could not export Python function call '{function}'. Remove calls to Python functions before "
                 "export. Did "
@@ -61,7 +64,8 @@ class _Writer:
         self._note_classes(program)
         texts = [one[1] for tree in program.trees.values() for one in tree["arguments"]]
         self.newer |= any("Union[" in one for one in texts) or bool(program.classes)
-        entry = {"name": program.name, "functions": program.trees, "methods": list(program.signatures)}
+        self.counts |= _counts(list(program.trees.values()))
+        entry = {"name": program.name, "functions": program.trees, "methods": _listed(program)}
         if isinstance(m, nn.Module):
             entry |= self._module(m, program)
         self.records[number] = entry
@@ -95,9 +99,10 @@ class _Writer:
                 entry["members"] = {one.name: one.value for one in record.members}
                 continue
             self._note_needs(record.program)
+            self.counts |= _counts(list(record.program.trees.values()))
             entry |= {
                 "fields": {field: str(kind) for field, kind in record.fields.items()},
-                "properties": sorted(record.properties), "methods": list(record.program.signatures),
+                "properties": sorted(record.properties), "methods": _listed(record.program),
                 "functions": record.program.trees,
             }  # fmt: skip
             self._note_classes(record.program)
@@ -140,6 +145,30 @@ class _Writer:
         if top != "plugrad":
             for name in importlib.metadata.packages_distributions().get(top, ()):
                 self.needs[name] = importlib.metadata.version(name)
+
+
+def _listed(program) -> list:
+    """Return the names of a program's methods, without those that stay Python's."""
+    return [name for name in program.signatures if name not in program.python]
+
+
+def _calls(tree, name) -> bool:
+    """Whether trees call a function of Python's."""
+    if isinstance(tree, dict):
+        return any(_calls(one, name) for one in tree.values())
+    if not isinstance(tree, (list, tuple)):
+        return False
+    return list(tree[:2]) == ["python", name] or any(_calls(one, name) for one in tree)
+
+
+def _counts(tree) -> bool:
+    """Whether trees compute with numbers as C does."""
+    if isinstance(tree, dict):
+        return any(map(_counts, tree.values()))
+    if not isinstance(tree, (list, tuple)):
+        return False
+    length = {"binary": 5, "unary": 4, "aug": 6}.get(tree[0] if tree and type(tree[0]) is str else "")
+    return len(tree) == length or any(map(_counts, tree))
 
 
 def plain(value):

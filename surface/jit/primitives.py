@@ -9,6 +9,7 @@ import plugrad
 from plugrad import Tensor
 from plugrad.jit.errors import Error
 from plugrad.jit.futures import Future
+from plugrad.jit.numbers import MATH, whole
 from plugrad.jit.objects import METHOD
 from plugrad.jit.types import accepted, classes_in
 
@@ -30,7 +31,7 @@ def percent(text, values):
 
 def power(a, b):
     """Return a number to the power of another, a float as in TorchScript."""
-    return a**b if isinstance(a, complex) or isinstance(b, complex) else float(a) ** b
+    return a**b if isinstance(a, complex) or isinstance(b, complex) else MATH["pow"](a, b)
 
 
 def raised(kind, message):
@@ -114,7 +115,7 @@ _OF_PYTHON = (
     zip, all, any, ord, chr, divmod, reversed, hex, oct, bin, slice,
 )  # fmt: skip
 PRIMITIVES = {
-    **{one.__name__: one for one in _OF_PYTHON},
+    **{one.__name__: one for one in _OF_PYTHON}, "abs": whole(abs), "sum": whole(sum),
     "forward": forwarded, "format": formatted, "percent": percent, "pow": power, "raise": raised, "assert": failed,
     "isinstance": is_instance, "mode": mode, "call": called, "unused": unused, "wait": waited, "future": Future,
     "device": plugrad.device, "entered": entered, "member": member,

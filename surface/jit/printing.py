@@ -156,7 +156,7 @@ class Text:
         """Return the text of an expression."""
         kind, *rest = tree
         if kind in ("binary", "compare"):
-            sign, left, right = rest
+            sign, left, right = rest[:3]
             return f"{self.inner(left)} {sign} {self.inner(right)}"
         if kind in ("and", "or"):
             return f" {kind} ".join(map(self.inner, rest[0]))
@@ -196,7 +196,7 @@ class Text:
 
     _buffer = _param
 
-    def _unary(self, sign, value):
+    def _unary(self, sign, value, kind=None):
         return f"{sign}{self.inner(value)}"
 
     def _not(self, value):

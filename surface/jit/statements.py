@@ -271,7 +271,7 @@ class Compiler(Expressions, Conditions, Calls):
         if sign == "**" and new.type != TENSOR or self._setter(node.target, new, node) is not None:
             return self.assign(node.target, new, node)
         target = self.target(node.target, new, node)
-        return [["aug", self._line(node), target, sign, value.tree]]
+        return [["aug", self._line(node), target, sign, value.tree, *new.tree[4:]]]  # a number's kind, too
 
     def _do_delete(self, node):
         trees = []

@@ -108,9 +108,7 @@ class _Reader:
         nn.Module.__init__(staged)
         self._fill(staged, record, layer)
         staged.__dict__["_staged"] = program
-        program.attributes = {
-            attribute(name): named(text, self.classes) for name, text in record["types"].items()
-        }
+        program.attributes = {attribute(name): named(text, self.classes) for name, text in record["types"].items()}
         program.constants = frozenset(record["constants"])
         if layer is not None:
             if program.trees:

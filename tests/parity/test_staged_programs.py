@@ -125,7 +125,7 @@ LIBRARIES = (
     "json.decoder textwrap statistics heapq difflib ast plugrad.fx.graph plugrad.plugins.layers.conv "
     "torch.nn.functional torch.nn.modules.conv"
 ).split()
-SCRIPTED = ("functions", "more_functions", "classes", "enums", "scopes")
+SCRIPTED = ("functions", "more_functions", "classes", "enums", "scopes", "numbers")
 FUNCTIONS = [(name, number) for name in SCRIPTED for number in count(name, "CASES")]
 
 

@@ -251,6 +251,36 @@ def test_gradients_of_functions_are_not_lost_in_traces():
     assert x.grad.tolist() == [6, 6]
 
 
+class Counting(plugrad.nn.Module):
+    """Has a method of Python's that its program does not call, and a number that grows."""
+
+    def __init__(self):
+        super().__init__()
+        self.total, self.texts = 1 << 62, {"a": [1 << 62]}
+
+    @plugrad.jit.ignore
+    def described(self) -> str:
+        return f"at {self.total}"
+
+    def forward(self, x):
+        self.total += self.total
+        self.texts["a"][len(self.texts) - 1] *= 4
+        return x, self.total, self.texts["a"]
+
+
+def test_numbers_and_methods_of_python_in_files():
+    script = plugrad.jit.script(Counting())
+    assert script.described() == f"at {1 << 62}"
+    kept = io.BytesIO()
+    script.save(kept)
+    kept.seek(0)
+    again = plugrad.jit.load(kept)
+    for program in script, again:
+        x, *numbers = program(plugrad.ones(2))
+        assert numbers == [-1 << 63, [0]]
+    assert not hasattr(again, "described") and "self.total += self.total" in again.code
+
+
 def test_modules_that_have_no_end_as_programs():
     model = Gate(3)
     model.again = model
