@@ -377,9 +377,18 @@ static PyObject *is_ints(PyObject *module, PyObject *value) {
     Py_RETURN_TRUE;
 }
 
+/* An int with its lowest 64 bits, nearly always itself: the numbers of staged programs are C's. */
+static PyObject *wrapped(PyObject *module, PyObject *n) {
+    int beyond;
+    if (PyLong_AsLongLongAndOverflow(n, &beyond) == -1 && !beyond && PyErr_Occurred()) return NULL;
+    if (!beyond) return Py_NewRef(n);
+    return PyLong_FromLongLong((int64_t)PyLong_AsUnsignedLongLongMask(n));
+}
+
 static PyMethodDef methods[] = {
     {"kernels", kernels, METH_VARARGS, "Return (level, kernels by name) of a level, or of the best that runs here."},
     {"is_ints", is_ints, METH_O, "Whether something is an int, or a tuple of ints."},
+    {"wrapped", wrapped, METH_O, "Return an int with its lowest 64 bits."},
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
     {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},

@@ -17,7 +17,7 @@ import keyword
 import plugrad
 from plugrad.jit import names
 from plugrad.jit.modes import MODES
-from plugrad.jit.numbers import HIGHEST, LOWEST, OF_C
+from plugrad.jit.numbers import OF_C
 from plugrad.jit.objects import FIELD, METHOD, SPECIAL
 from plugrad.jit.primitives import PRIMITIVES
 from plugrad.jit.types import classes_in, named
@@ -79,7 +79,6 @@ class Generator:
         self.space: dict = {"__builtins__": {}, "__name__": "staged"}
         self.known: dict = {}
         self.depth = 0
-        self.iterables = 0  # of comprehensions, one in the other: nothing can be assigned there
 
     def given(self, key, value) -> ast.Name:
         """Return the global name of something that functions use."""
@@ -333,24 +332,14 @@ class Generator:
 
     def _unary(self, sign, value, kind=None):
         if kind is not None:
-            return self._wrapped(ast.UnaryOp(_UNARY[sign](), self.tree(value)))
+            function = self.given(("number", sign, kind), OF_C[sign, kind])
+            return ast.Call(function, [ast.UnaryOp(_UNARY[sign](), self.tree(value))], [])
         return ast.UnaryOp(_UNARY[sign](), self.tree(value))
 
     def _of_c(self, sign, left, right, kind):
         """Return what an operator gives of two numbers in C."""
-        function = OF_C[sign, kind]
-        if kind == "int":
-            return self._wrapped(ast.BinOp(left, _BINARY[sign](), right))
-        return ast.Call(self.given(("number", sign), function), [left, right], [])
-
-    def _wrapped(self, value):
-        wrap = self.given(("number", "int"), OF_C["+", "int"])
-        if self.iterables:
-            return ast.Call(wrap, [value], [])
-        kept = ast.NamedExpr(ast.Name(f"{_RESERVED}number", ast.Store()), value)
-        number = ast.Name(f"{_RESERVED}number", ast.Load())
-        fits = ast.Compare(ast.Constant(LOWEST), [ast.LtE(), ast.LtE()], [kept, ast.Constant(HIGHEST)])
-        return ast.IfExp(fits, number, ast.Call(wrap, [number], []))
+        function = self.given(("number", sign, kind), OF_C[sign, kind])
+        return ast.Call(function, [ast.BinOp(left, _BINARY[sign](), right)] if kind == "int" else [left, right], [])
 
     def _not(self, value):
         return ast.UnaryOp(ast.Not(), self.tree(value))
@@ -425,10 +414,7 @@ class Generator:
         return ast.Call(self.given(("is", name), record.holds), [self.tree(value)], [])
 
     def _comp(self, parts, target, over, tests):
-        self.iterables += 1
-        over = self.tree(over)
-        self.iterables -= 1
-        loop = ast.comprehension(self.target(target), over, [self.tree(one) for one in tests], 0)
+        loop = ast.comprehension(self.target(target), self.tree(over), [self.tree(one) for one in tests], 0)
         if len(parts) == 2:
             return ast.DictComp(self.tree(parts[0]), self.tree(parts[1]), [loop])
         (part,) = parts

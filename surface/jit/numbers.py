@@ -7,7 +7,9 @@ import math
 
 import numpy
 
-__all__ = ["HIGHEST", "LOWEST", "MATH", "OF_C"]
+from plugrad.kernels import module, why_none
+
+__all__ = ["MATH", "OF_C"]
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
@@ -15,6 +17,10 @@ LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 def wrapped(n):
     """Return an integer with its lowest 64 bits."""
     return n if LOWEST <= n <= HIGHEST else (n - LOWEST) % (1 << 64) + LOWEST
+
+
+if why_none() is None and hasattr(module(), "wrapped"):  # at each operator of two ints
+    wrapped = module().wrapped
 
 
 def quotient(a, b):
