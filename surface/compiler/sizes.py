@@ -78,10 +78,36 @@ class Scope:
             start = column[0] - (bend * sizes[0] + slope) * sizes[0]
             if all(one == (bend * size + slope) * size + start for size, one in zip(sizes, column)):
                 return self.of((bend * self.sizes + slope) * self.sizes + start)
-        for dim in _numbers_in(given):
-            if all(dim.at(size) == one for size, one in zip(self.logs, column)):
-                return dim
+        for known in self._of_slices(given), _numbers_in(given):
+            fits = [n for n in known if type(n) is Dim and all(n.at(size) == one for size, one in zip(sizes, column))]
+            for other in fits[1:]:  # sizes for which these differ would have to tell which it is
+                self.decide(fits[0].values == other.values)
+            if fits:
+                return fits[0]
         raise self.refusal()
+
+    def _of_slices(self, given):
+        """Yield how long the parts are that slices select of an array, and where they begin."""
+        if len(given) != 2 or not hasattr(given[0], "value") or type(given[1]) not in (tuple, slice):
+            return
+        array, items = given[0], given[1] if type(given[1]) is tuple else (given[1],)
+        items = [one for one in items if one is not None]
+        if any(type(one) not in (slice, int, Dim, type(Ellipsis)) for one in items):
+            return
+        rest = array.ndim - len(items) + any(one is Ellipsis for one in items)
+        items = [part for one in items for part in ([slice(None)] * rest if one is Ellipsis else [one])]
+        offset = _values(array.value.offset) + numpy.zeros_like(self.sizes)
+        for one, n, stride in zip(items, array.shape, array.strides):
+            if type(one) is slice:
+                ends = [_by_size(end, self.sizes) for end in (one.start, one.stop, one.step, n)]
+                ranges = [range(*slice(*its).indices(n)) for *its, n in zip(*ends)]
+                lengths = numpy.array([*map(len, ranges)])
+                starts = numpy.array([its.start if its else 0 for its in ranges])
+                yield self.of(lengths)
+            else:
+                starts = _values(one)
+            offset = offset + starts * _values(stride)
+        yield self.of(offset)
 
     def of(self, values):
         """Return the number with these values, one object for equal ones; a plain one where they are all the same."""
@@ -127,16 +153,25 @@ class Scope:
 
 
 def _numbers_in(arguments):
-    """Yield the integers that vary among arguments, and how many elements arrays have."""
+    """Yield the integers that vary among arguments, in slices and in what arrays are like, too."""
     if isinstance(arguments, (tuple, list)):
         for one in arguments:
             yield from _numbers_in(one)
+    elif isinstance(arguments, slice):
+        yield from _numbers_in((arguments.start, arguments.stop))
     elif type(arguments) is Dim or type(getattr(arguments, "size", None)) is Dim:
-        yield arguments if type(arguments) is Dim else arguments.size
+        if type(arguments) is Dim:
+            yield arguments
+        else:
+            yield from (arguments.size, *[n for n in (*arguments.shape, *arguments.strides) if type(n) is Dim])
 
 
 def _values(item):
     return item.values if type(item) in (Dim, Real) else item
+
+
+def _by_size(item, sizes) -> list:
+    return item.values.tolist() if type(item) in (Dim, Real) else [item] * len(sizes)
 
 
 def _binary(function, swapped=False):
@@ -162,6 +197,7 @@ def _comparison(function):
         truths, scope = function(self.values, _values(other)), self.scope
         if scope.open or function not in (numpy.equal, numpy.not_equal):
             return scope.decide(truths)
+        truths = numpy.broadcast_to(truths, scope.sizes.shape)[scope.allowed]  # no other size is served
         return bool(truths.all() if function is numpy.equal else truths.any())
 
     return compare

@@ -64,9 +64,18 @@ class _Calls:
     def captured_at(self, hint):
         """Return the program captured with one size for those that are decided as that is.
 
-        It is None where that size is decided as no other one.
+        It is None where that size is decided as no other one. Where small sizes are no sizes for the program, it is for
+        those from the smaller of the two calls on.
         """
-        tried = {LOWEST, self.size, self.before, self.high, (self.size + self.before) // 2}
+        try:
+            return self._captured_from(LOWEST, hint)
+        except Exception:
+            if min(self.size, self.before) == LOWEST:
+                raise
+            return self._captured_from(min(self.size, self.before), hint)
+
+    def _captured_from(self, lowest, hint):
+        tried = {lowest, self.size, self.before, self.high, (self.size + self.before) // 2}
         for _ in range(ATTEMPTS):
             captured, scope, error = self._attempt(hint, sorted(tried))
             low, high = scope.ends()
