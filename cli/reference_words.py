@@ -65,6 +65,7 @@ OPTIONS = {  # keyword of a decorator: what it says
     "same": "those of the operands that are promoted to one dtype; by default all of them",
     "takes_half": "True: its kernel computes in float16 itself, instead of in float32 with one rounding at the end",
     "fresh": "True: results are no views, though the last op that they come from makes one of what nobody else has",
+    "ordered_by": "operands whose order in memory that of the result follows; () makes it the kernel's",
     "alike": "whether the operands after the first are all numbers or all tensors; a mixture is refused",
     "fits": "numbers that an element of the result must be able to hold; others are refused",
     "exact": "operands whose Python numbers are not rounded to half precision before the kernel meets them",

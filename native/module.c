@@ -60,16 +60,19 @@ static int describe(pg_array *d, PyArrayObject *x, int strided) {
     return 1;
 }
 
-static PyObject *declined(const bound *b, PyObject *const *args, Py_ssize_t n) {
-    if (!b->otherwise) Py_RETURN_NOTIMPLEMENTED;
+static PyObject *as_tuple(PyObject *const *args, Py_ssize_t n) {
     PyObject *all = PyTuple_New(n);
-    if (!all) return NULL;
-    for (Py_ssize_t i = 0; i < n; i++) {
+    for (Py_ssize_t i = 0; all && i < n; i++) {
         Py_INCREF(args[i]);
         PyTuple_SetItem(all, i, args[i]);
     }
-    PyObject *result = PyObject_Call(b->otherwise, all, NULL);
-    Py_DECREF(all);
+    return all;
+}
+
+static PyObject *declined(const bound *b, PyObject *const *args, Py_ssize_t n) {
+    if (!b->otherwise) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *all = as_tuple(args, n), *result = all ? PyObject_Call(b->otherwise, all, NULL) : NULL;
+    Py_XDECREF(all);
     return result;
 }
 
@@ -308,6 +311,7 @@ static PyObject *fresh(PyObject *module, PyObject *model) {
     return PyArray_Empty(PyArray_NDIM((PyArrayObject *)model), PyArray_DIMS((PyArrayObject *)model), type, 0);
 }
 
+#include "orders.inc"
 #include "tape.inc"
 #include "guard.inc"
 #include "memory.inc"
@@ -393,6 +397,8 @@ static PyMethodDef methods[] = {
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
     {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},
     {"fresh", fresh, METH_O, "Return a new array of the sizes and type of another one."},
+    {"ordered", (PyCFunction)(void (*)(void))ordered, METH_FASTCALL, "Return a result as an array of a tensor type, in the order that operands give it."},
+    {"order_others", order_others, METH_VARARGS, "Have a function see to the order of arrays of another type than NumPy's."},
     {"strided", strided, METH_O, "Whether a function of here takes arrays in any order."},
     {"tape", make_tape, METH_VARARGS, "Return a function that carries out calls of functions of here, one after the other."},
     {"resize_tape", resize_tape, METH_VARARGS, "Let a tape compute with arrays of other sizes."},

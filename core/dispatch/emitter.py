@@ -247,10 +247,14 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         plan, op = self.plan, self.op
         call = f"_op, {source.values_source(op)}, {self.raw()}, _t"
         many = f"return _finish_many({call}, %s, None, {self.mask()}, _makers)"
-        self.add(1, "if _type(_y) is not _t.array_type:")
-        if plan.several or not op.trusted:
-            self.add(2, f"if _type(_y) is _tuple:\n    {many % '_y'}")
-        self.add(2, "_y = _t.wrap(_y)" if op.trusted else "_y = _wrapped(_op, _t, _y)")
+        if len(op.ordered_by) > 1 and op.trusted:
+            operands = ", ".join(f"{op.parameters[i]}_" for i in op.ordered_by)
+            self.add(1, f"_y = _ordered(_t, _y, {operands})")
+        else:
+            self.add(1, "if _type(_y) is not _t.array_type:")
+            if plan.several or not op.trusted:
+                self.add(2, f"if _type(_y) is _tuple:\n    {many % '_y'}")
+            self.add(2, "_y = _t.wrap(_y)" if op.trusted else "_y = _wrapped(_op, _t, _y)")
         if op.returns is not None and not op.trusted:  # an error: it says that there are several
             self.add(1, many % "(_y,)")
         if plan.result == "lead" and not op.trusted:

@@ -35,7 +35,7 @@ class Elementwise(Op):
 
     def __init__(
         self, function, *, tensors=None, same=None, promote="same", takes_half=False, meet=None, wraps=True, fits=(),
-        exact=(), alike=False, **options,
+        exact=(), alike=False, ordered_by=None, **options,
     ):  # fmt: skip
         super().__init__(function, promote=promote, **options)
         self.meet = meet  # called with (dtype, rank) of each operand, it raises the error for those that must not meet
@@ -44,6 +44,7 @@ class Elementwise(Op):
         self.keeps_order = promote != "bool"
         self.tensors = tuple(tensors) if tensors else self.parameters[: self.arity or 1]
         self.operands = tuple(self.index[name] for name in self.tensors)
+        self.ordered_by = tuple(self.index[name] for name in (self.tensors if ordered_by is None else ordered_by))
         self.promoted = tuple(self.index[name] for name in (same or self.tensors))
         self.fits = tuple(self.index[name] for name in fits)  # numbers that an element must be able to hold
         self.exact, self.alike = exact, alike  # whose numbers halves do not round; operands, all numbers or all tensors
@@ -101,7 +102,7 @@ class Elementwise(Op):
             if value is not None and hasattr(value, "dtype"):
                 raw[position] = value if value.dtype == compute else ttype.backend.cast(value, compute)
             elif value is not None and self.wraps is not None and dtypes.is_integral(compute):
-                raw[position] = _integer_scalar(value, compute, self.wraps)
+                raw[position] = rare.integer_scalar(value, compute, self.wraps)
         if promote == "bool":
             return dtypes.bool.numpy
         # A complex operand may give a real result (abs, angle): the kernel knows.
@@ -129,7 +130,7 @@ class Elementwise(Op):
         elif dtypes.is_complex(dtype):  # abs of complex numbers is real: the kernel knows
             probe = [ttype.backend.probe(item) if hasattr(item, "dtype") else item for item in raw]
             dtype = self.run_kernel(ttype.backend.host_type(dtype), probe).dtype
-        followed = [] if self.any_order == "rows" else [raw[i] for i in self.operands if hasattr(raw[i], "dtype")]
+        followed = [] if self.any_order == "rows" else [raw[i] for i in self.ordered_by if hasattr(raw[i], "dtype")]
         return ttype.backend.empty(shape, dtype, followed)
 
 
@@ -149,18 +150,6 @@ def _scalar_dtype(op, position, value):
         f"{op.name}(): argument '{op.parameters[position]}' (position {position + 1}) must be Tensor or Number, not "
         f"{type(value).__name__}"
     )
-
-
-def _integer_scalar(value, compute, wraps):
-    """Return a Python number as one that the integer dtype can hold: wrapped around, as PyTorch does, or refused."""
-    if not dtypes.is_integer(compute):
-        return value
-    bits = compute.itemsize * 8
-    wrapped = int(value) & ((1 << bits) - 1)
-    wrapped -= (1 << bits) if dtypes.from_numpy(compute).is_signed and wrapped >> (bits - 1) else 0
-    if not wraps and wrapped != value and not (value < 0 < value + (1 << bits) and compute.kind == "u"):
-        raise RuntimeError(f"value cannot be converted to type {compute} without overflow: it is {value}")
-    return wrapped
 
 
 class Unary(Elementwise):
@@ -237,7 +226,7 @@ class Reduction(Op):
         served = ttype.np in _FLOATS or self.promote in _SERVES_INTEGERS.get(ttype.np.kind, ())
         return self.kernel_for(ttype.backend.name) if served and not ttype.symbolic else None
 
-    def __init__(self, function, *, promote="same", any_order=True, meet=None, keeps_given=False, **options):
+    def __init__(self, function, *, promote="same", any_order="rows", meet=None, keeps_given=False, **options):
         super().__init__(function, promote=promote, any_order=any_order, **options)
         self.keeps_given = keeps_given  # whether keepdim is only taken with a dim, which may be None
         self.meet = meet  # called with the input's dtype and the one asked for, it raises the error for those refused

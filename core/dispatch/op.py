@@ -89,6 +89,7 @@ class Op:
     checks_numbers = False  # whether Python numbers are refused in some places when the op is called by name
     result_type = "kernel"  # see CallPlan.result
     returns_several = True  # whether kernels may return tuples
+    ordered_by = ()  # the operands whose order in memory that of the result follows, as PyTorch finds it
     is_view = False
     reduces = keeps_given = False
     keeps_order = False  # whether the order of an input's elements in memory may be any, and is that of the result

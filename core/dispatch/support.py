@@ -72,6 +72,7 @@ _GLOBALS = {
 def globals_of(op, **own) -> dict:
     """Return the globals of a generated function; each begins with an underscore, as no parameter does."""
     names = {f"_{name}": value for name, value in (_GLOBALS | own).items()}
+    names["_ordered"] = rare.ordered if op.ordered_by else None
     for name, kind in op.known_kinds.items():
         names["_are_ints"] = arguments.are_ints
         names[f"_types_{name}"], names[f"_plain_{name}"] = kind.types, kind.types & PLAIN

@@ -10,7 +10,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result",
     "autograd.rare.unrecorded_views": "follow_flag keep_flag note_flag of_its_class one_of_several recorded shown_by "
     "why_no_flag",
-    "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out", "autograd.rare.overwritten": "overwriting",
+    "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out ordered order_result",
+    "autograd.rare.overwritten": "overwriting",
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.copied_views": "follow_copy lent stands_for_view", "autograd.rare.result_tuples": "result_tuple",
     "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "check_needed",
@@ -24,7 +25,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.older_forms": "older_form", "autograd.rare.first_sight": "misfit note_class",
     "autograd.graph.calls": "call_node", "autograd.rare.results": "fresh wrapped", "autograd.graph.edges": "stand_in",
     "autograd.rare.operands": "beside_array check_cast check_elements check_out_dtype check_outs device_mismatch "
-    "in_dtype_of in_halves narrow of_two_devices refuse_mixture refuse_whole takes_halves type_without_tensors",
+    "in_dtype_of in_halves integer_scalar narrow of_two_devices refuse_mixture refuse_whole takes_halves "
+    "type_without_tensors",
     "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base follow_reshape follow_write lift_saved "
     "old_value", "autograd.rare.function_mistakes": "gradients_of_hook check_marked check_returned checked_gradient "
     "gradients_of_nested no_answer refuse_changed_gradient refuse_to_save saved_once saved_variables the_vjp "

@@ -117,7 +117,9 @@ def sub_vjp_other(F, g, alpha):
     return -g if alpha == 1 else g * -conj(F, alpha)
 
 
-@binary(inplace=False, at=("rsub",), node="RsubBackward0", meet=_not_bool, fits=("alpha",))
+@binary(
+    inplace=False, at=("rsub",), node="RsubBackward0", meet=_not_bool, fits=("alpha",), ordered_by=("other", "input")
+)  # fmt: skip
 def rsub(xp, input, other, *, alpha=1):
     """Difference with its operands exchanged: `other - alpha * input`.
 

@@ -6,6 +6,7 @@ import plugrad
 from plugrad.extend import Op, binary, collect, composite, elementwise, hookimpl, unary
 
 from ._checks import COMPLEX, refuse
+from ._memory_formats import empty_in_order
 
 # ---------------------------------------------------------------- comparisons
 
@@ -231,7 +232,9 @@ def isreal(xp, input):
     """
     if input.dtype.kind == "c":
         return xp.equal(input.imag, 0)
-    return xp.ones_like(input, dtype=bool)
+    result = empty_in_order(xp, input, bool)
+    result.fill(True)
+    return result
 
 
 # ---------------------------------------------------------------- logic

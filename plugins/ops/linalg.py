@@ -199,7 +199,8 @@ def linalg_matrix_power(F, input, n, *, out=None):
         )
     if n == 0:
         eye = F.eye(input.shape[-1], dtype=input.dtype, device=input.device)
-        result = F.where(F.zeros_like(input, dtype=plugrad.bool), input, eye)  # keeps its place in the graph
+        nowhere = F.zeros_like(input, dtype=plugrad.bool, memory_format=plugrad.contiguous_format)
+        result = F.where(nowhere, input, eye)  # keeps its place in the graph
     else:
         square, result = F.linalg_inv(input) if n < 0 else input, None
         n = abs(n)
@@ -303,7 +304,7 @@ def _one_dtype(*operands):
 
 @elementwise(
     tensors=("input", "other"), at=("linalg.cross",), inplace=False, kinds={"other": "tensor"}, meet=_one_dtype,
-    autocast={"cuda": "promote"},
+    autocast={"cuda": "promote"}, ordered_by=(),
 )
 def linalg_cross(xp, input, other, *, dim=-1):
     """Cross product of vectors of three elements along `dim`.

@@ -16,6 +16,7 @@ from contextlib import nullcontext
 import numpy
 
 from plugrad import device, registry
+from plugrad.autograd.rare.orders import order_others
 from plugrad.compiler.graph import Buffer, Step, Value, changed, dims_in, hides_dims, plain, plainly, varies
 from plugrad.compiler.sizes import CaptureError
 from plugrad.extend import Backend, watching_random
@@ -444,3 +445,6 @@ class Capturing(Backend):
 
     def generator(self, seed):
         return _NoNumbers(self.current)
+
+
+order_others(Array)

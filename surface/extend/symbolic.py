@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy
 
+from plugrad.autograd.rare.orders import order_of_operands
 from plugrad.devices.backend import Backend
 from plugrad.devices.device import TensorType, device
 
@@ -92,28 +93,15 @@ def _memory(array):
 
 
 def _outline(shape, dtype, operands=()) -> numpy.ndarray:
-    """Return an outline: contiguous, or laid out as NumPy does an elementwise result of operands."""
+    """Return an outline: contiguous, or laid out as an elementwise result of operands is."""
     shape = tuple(int(n) for n in shape)
     dtype = numpy.dtype(dtype)
     if 0 in shape or all(operand.flags.c_contiguous for operand in operands):
         order = range(len(shape))
     else:
-        order = _order(shape, operands)
+        order = order_of_operands(shape, [(operand.shape, operand.strides) for operand in operands])
     strides, step = [0] * len(shape), dtype.itemsize
     for axis in reversed(order):
         strides[axis] = step
         step *= max(shape[axis], 1)
     return numpy.lib.stride_tricks.as_strided(numpy.empty(1, dtype), shape, strides)
-
-
-def _order(shape, operands):
-    """Return the dimensions as NumPy lays out an elementwise result in memory, the outermost first.
-
-    NumPy is asked for the result of the first two elements along each dimension, which takes next to no memory.
-    """
-    few = tuple(slice(2) for _ in shape)
-    inputs = [numpy.broadcast_to(operand, shape)[few] for operand in operands]
-    flags = [["readonly"]] * len(inputs) + [["writeonly", "allocate"]]
-    walk = numpy.nditer([*inputs, None], op_flags=flags, op_dtypes=[None] * len(inputs) + ["B"], order="K")
-    steps = walk.operands[-1].strides
-    return sorted(range(len(shape)), key=lambda axis: -steps[axis])

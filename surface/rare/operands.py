@@ -223,3 +223,15 @@ def check_cast(dtype, out, error=RuntimeError, hint="") -> None:
 
 
 _JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack".split())
+
+
+def integer_scalar(value, compute, wraps):
+    """Return a Python number as one that the integer dtype can hold: wrapped around, as PyTorch does, or refused."""
+    if compute.kind not in "iu":
+        return value
+    bits = compute.itemsize * 8
+    wrapped = int(value) & ((1 << bits) - 1)
+    wrapped -= (1 << bits) if compute.kind == "i" and wrapped >> (bits - 1) else 0
+    if not wraps and wrapped != value and not (value < 0 < value + (1 << bits) and compute.kind == "u"):
+        raise RuntimeError(f"value cannot be converted to type {compute} without overflow: it is {value}")
+    return wrapped

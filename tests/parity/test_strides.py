@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import pickle
 
 import numpy
@@ -23,22 +24,16 @@ ALL, STRIDED, IMAGES = {"row-major", "transposed", "channels last"}, {"transpose
 # For a reason: the orders of inputs in which strides differ, and the ops.
 KNOWN = {
     "matrices are row-major here, and column-major where PyTorch has LAPACK's": (ALL, """
-        _lu_with_info cholesky_inverse cholesky_solve inverse orgqr linalg_householder_product linalg_inv linalg_inv_ex
+        _lu_with_info cholesky_inverse cholesky_solve inverse linalg_inv linalg_inv_ex
         linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu_factor linalg_lu_factor_ex
         linalg_lu_solve linalg_qr linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_tensorinv lu
-        lu_method lu_solve ormqr qr triangular_solve"""),
-    "as before, and the sample has no transposed form": (ALL - STRIDED, "geqrf"),
+        lu_method lu_solve qr triangular_solve"""),
+    "as before, and the sample has no transposed form, or that agrees": (ALL - STRIDED, """
+        geqrf linalg_householder_product orgqr ormqr"""),
     "the result is row-major here, and transposed in PyTorch, where it is made dimension by dimension": (ALL, """
         ihfft2 ihfftn nonzero nonzero_rows unravel_index"""),
     "the result is row-major here, and has the order of the input in PyTorch": (STRIDED, """
-        diagonal_scatter dropout1d dropout2d dropout3d
-        explicit_feature_alpha_dropout feature_alpha_dropout feature_dropout fft2 fftn
-        functional_rrelu ifft2 ifftn index_put local_response_norm put"""),
-    "of operands with different orders PyTorch follows the first, NumPy the one with more dimensions": (STRIDED, """
-        addcdiv addcmul addr chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
-        chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p
-        shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
-        shifted_chebyshev_polynomial_w"""),
+        addr diagonal_scatter fft2 fftn functional_rrelu ifft2 ifftn index_put put"""),
     "the result has the order of the input, as that of other elementwise ops": (STRIDED, """
         angle"""),
     "volumes stay channels last, for which PyTorch has no kernel in double precision": (IMAGES, """
@@ -72,6 +67,61 @@ def results(library, dotted, sample, order):
     args, kwargs = twins.convert(library, (sample.args, sample.kwargs), change)
     library.manual_seed(0)
     return twins.tensors_in(library, twins.lookup(library, dotted)(*args, **kwargs))
+
+
+# Layouts of operands from which the order of a result is found.
+OPERANDS = {
+    "rows": lambda T, x: x,
+    "channels last": lambda T, x: x.to(memory_format=T.channels_last),
+    "permuted": lambda T, x: x.permute(3, 1, 0, 2).contiguous().permute(2, 1, 3, 0),
+    "columns": lambda T, x: x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
+    "every other": lambda T, x: T.cat([x, x], 3).to(memory_format=T.channels_last)[..., ::2],
+    "expanded": lambda T, x: x[:, :1].expand(2, 3, 4, 5),
+    "images and channels": lambda T, x: x[:, :, :1, :1].permute(1, 0, 2, 3).contiguous().permute(1, 0, 2, 3),
+    "one image": lambda T, x: x[:1].to(memory_format=T.channels_last),
+    "a row": lambda T, x: x[0, 0, 0].clone(),
+    "three dimensions": lambda T, x: x[0].permute(1, 2, 0).contiguous().permute(2, 0, 1),
+    "no dimension": lambda T, x: x[0, 0, 0, 0].clone(),
+}
+MIXED = {
+    "operator": lambda T, x, y: x + y,
+    "product": lambda T, x, y: T.mul(x, y),
+    "quotient": lambda T, x, y: x / y,
+    "alpha": lambda T, x, y: T.sub(x, y, alpha=2),
+    "exchanged": lambda T, x, y: T.rsub(x, y),
+    "maximum": lambda T, x, y: T.maximum(x, y),
+    "power": lambda T, x, y: x**y,
+    "comparison": lambda T, x, y: x < y,
+    "logic": lambda T, x, y: T.logical_and(x, y),
+    "several dtypes": lambda T, x, y: x + y.double(),
+    "integers": lambda T, x, y: (9 * x).int() % (9 * y).int(),
+    "half precision": lambda T, x, y: x.bfloat16() * y.bfloat16(),
+    "where": lambda T, x, y: T.where(x > 0.5, y, x),
+    "where, a number": lambda T, x, y: T.where(y > 0.5, x, 1.0),
+    "masked": lambda T, x, y: x.masked_fill(y > 0.5, 0),
+    "lerp": lambda T, x, y: T.lerp(x, y, y),
+    "addcmul": lambda T, x, y: T.addcmul(x, y, y),
+    "clamp": lambda T, x, y: T.clamp(x, None, y),
+    "loss": lambda T, x, y: T.nn.functional.l1_loss(x, y, reduction="none"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("call", MIXED)
+def test_order_of_results_of_operands_in_several_orders(call):
+    wrong = []
+    for one, other in itertools.product(OPERANDS, repeat=2):
+        seen = []
+        for library in (torch, plugrad):
+            x = library.arange(120.0).reshape(2, 3, 4, 5) / 121 + 0.003
+            try:
+                y = MIXED[call](library, OPERANDS[one](library, x), OPERANDS[other](library, x.flip(3)))
+            except RuntimeError:  # these shapes do not broadcast so
+                break
+            seen.append((steps(y), y.double().tolist()))
+        if len(seen) == 2 and (seen[0][0] != seen[1][0] or not numpy.allclose(seen[0][1], seen[1][1], rtol=1e-2)):
+            wrong.append((one, other, seen[0][0], seen[1][0]))
+    assert not wrong
 
 
 def steps(tensor) -> tuple:
