@@ -62,7 +62,8 @@ class Tensor(Description, Protocols):
         if not all(issubclass(cls, one) for one in types):
             return NotImplemented
         result = disabled(func, types, args, kwargs)
-        return result if hasattr(cls, "__torch_dispatch__") else as_class(result, cls, args)
+        is_left = hasattr(cls, "__torch_dispatch__") or func in rare.get_default_nowrap_functions()
+        return result if is_left else as_class(result, cls, args)
 
     # ------------------------------------------------------------------------------------------ history
 
@@ -278,7 +279,7 @@ class Tensor(Description, Protocols):
     @staticmethod
     def _make_subclass(cls, data, require_grad=False):
         """Return a leaf of a subclass that shares the data of a tensor."""
-        return subclass_of(cls, data).requires_grad_(require_grad)
+        return Tensor.requires_grad_(subclass_of(cls, data), require_grad)
 
     @staticmethod
     def _from_raw(array):
@@ -298,6 +299,7 @@ def subclass_of(cls, tensor):
     if cls.__torch_function__ is not disabled or hasattr(cls, "__torch_dispatch__"):
         instance._type = instance._type.variant()
         watch_classes(hasattr(cls, "__torch_dispatch__"))
+        rare.ask(cls)
     return instance
 
 

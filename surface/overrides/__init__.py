@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import functools
 
+import plugrad
 from plugrad import Tensor
 from plugrad.dispatch import interception
 from plugrad.graph.modes import Exit, Region, mode, region
 from plugrad.registry import lazy_names
-from plugrad.tensor.overriding import watch_classes
+from plugrad.tensor.overriding import disabled, watch_classes
 
 __all__ = [
     "DisableTorchFunctionSubclass", "TorchDispatchMode", "TorchFunctionMode", "WithoutDispatchModes",
-    "_get_current_function_mode", "_get_current_function_mode_stack", "dispatch_mode_stack", "handle_torch_function",
-    "in_dispatch_mode", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
-    "has_torch_function", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "watch_classes",
-    "wrap_torch_function",
+    "_get_current_function_mode", "_get_current_function_mode_stack", "dispatch_mode_stack",
+    "get_default_nowrap_functions", "handle_torch_function", "in_dispatch_mode", "get_ignored_functions",
+    "get_overridable_functions", "get_testing_overrides", "has_torch_function", "is_tensor_like",
+    "is_tensor_method_or_property", "resolve_name", "watch_classes", "wrap_torch_function",
 ]  # fmt: skip
 
 
@@ -194,31 +195,26 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     """
 
     def nobody():
-        raise TypeError(f"no argument of {resolve_name(public_api)} overrides it")
+        raise TypeError(f"no argument of {plugrad.overrides.resolve_name(public_api)} overrides it")
 
     if mode.function_modes:
         return interception.handle(public_api, None, args, kwargs, nobody)
     return interception.override(public_api, interception.overloaded(relevant_args, {}) or nobody(), args, kwargs)
 
 
+def is_asked(cls) -> bool:
+    """Whether a class with a `__torch_function__` is asked now about what its tensors do."""
+    return not mode.no_override and cls.__torch_function__ is not disabled
+
+
+def ask_classes(func, args, kwargs):
+    """Carry out a call of a function that is no op, which modes and the classes of its arguments may take over."""
+    return interception.handle(func, None, args, kwargs, lambda: func(*args, **kwargs))
+
+
 def is_tensor_like(inp) -> bool:
     """Whether something is a Tensor, or of a class with a `__torch_function__`."""
     return hasattr(type(inp), "__torch_function__")
-
-
-def resolve_name(f) -> str:
-    """Return the name of a function as a user would write it.
-
-    >>> import plugrad as torch
-    >>> torch.overrides.resolve_name(torch.nn.functional.relu)
-    'plugrad.nn.functional.relu'
-    """
-    op = getattr(f, "__op__", None)
-    if op is not None:  # a third-party function is not public where its module is
-        return f"plugrad.{op.names[0] if op.names else f'ops.{op.qualname}'}"
-    if f.__name__.startswith("__") or f.__qualname__.startswith("Tensor."):
-        return f"plugrad.Tensor.{f.__name__}"
-    return f"{f.__module__}.{f.__name__}"
 
 
 def is_tensor_method_or_property(func) -> bool:
@@ -280,5 +276,6 @@ def overridable(function):
 
 __getattr__, __dir__ = lazy_names(
     globals(), None,
-    {"overrides.listing": "get_ignored_functions get_overridable_functions get_testing_overrides"},
+    {"overrides.asked": "get_default_nowrap_functions",
+     "overrides.listing": "get_ignored_functions get_overridable_functions get_testing_overrides resolve_name"},
 )  # fmt: skip

@@ -8,6 +8,7 @@ import types
 import plugrad
 import plugrad.native
 from plugrad import Tensor
+from plugrad.overrides import asked
 
 _NAMESPACES = ("", "functional", "nn.functional", "nn.init", "Tensor", "linalg", "fft", "special")
 
@@ -18,6 +19,8 @@ def asks(function) -> bool:
     if op is not None:
         return op.runs_on != "nothing"
     code = getattr(function, "__code__", None)
+    if any([function is getattr(Tensor, name, None) for name in asked.METHODS]):
+        return True
     generated = code is not None and code.co_filename.startswith(("<plugrad in-place ", "<plugrad operator "))
     if generated or getattr(function, "__asks__", False) or function is Tensor.detach:
         return True
@@ -40,7 +43,7 @@ def _functions(place):
 def get_overridable_functions() -> dict:
     """Return the functions that `__torch_function__` is asked about, in lists.
 
-    The keys are the modules and the class that have them. Properties are not asked about here.
+    The keys are the modules and the class that have them. A property is there as what reads it, `Tensor.shape.__get__`.
 
     >>> import plugrad as torch
     >>> listed = torch.overrides.get_overridable_functions()
@@ -52,6 +55,8 @@ def get_overridable_functions() -> dict:
         for namespace, function in _functions(place):
             if asks(function):
                 asking.setdefault(namespace, {})[function] = None
+    properties = [getattr(Tensor, name) for name in asked.PROPERTIES]
+    asking[Tensor].update((one.__get__, None) for one in properties if isinstance(one, property))
     return {namespace: [*functions] for namespace, functions in asking.items()}
 
 
@@ -89,3 +94,21 @@ def _stand_in(function):
 
     stand_in.__signature__, stand_in.__name__ = signature, function.__name__
     return stand_in
+
+
+def resolve_name(f) -> str:
+    """Return the name of a function as a user would write it.
+
+    >>> import plugrad as torch
+    >>> torch.overrides.resolve_name(torch.nn.functional.relu)
+    'plugrad.nn.functional.relu'
+    """
+    op = getattr(f, "__op__", None)
+    if op is not None:  # a third-party function is not public where its module is
+        return f"plugrad.{op.names[0] if op.names else f'ops.{op.qualname}'}"
+    if f.__name__ in ("__get__", "__set__", "__delete__"):
+        names = [name for name in asked.PROPERTIES if getattr(Tensor, name) is f.__self__]
+        return f"plugrad.Tensor.{names[0] if names else f.__self__.fget.__name__}.{f.__name__}"
+    if f.__name__.startswith("__") or getattr(Tensor, f.__name__, None) is f:
+        return f"plugrad.Tensor.{f.__name__}"
+    return f"plugrad.{f.__name__}" if getattr(plugrad, f.__name__, None) is f else f"{f.__module__}.{f.__name__}"

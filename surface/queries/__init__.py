@@ -8,6 +8,8 @@ import numpy
 
 import plugrad
 from plugrad import Size, Tensor, dtypes, extend
+from plugrad.overrides import overridable
+from plugrad.overrides.asked import asks_for_all
 
 __all__ = ["broadcast_shapes", "is_storage", "is_tensor", "result_type", "typename"]
 
@@ -18,7 +20,7 @@ def _of_tensors(name):
 
     @functools.wraps(method)
     def function(input, *args, **kwargs):
-        if isinstance(input, Tensor):
+        if isinstance(input, Tensor) and not (type(input) is not Tensor and asks_for_all(input)):
             return method(input, *args, **kwargs)
         if plugrad.overrides.has_torch_function((input, *args)):
             return plugrad.overrides.handle_torch_function(function, (input, *args), input, *args, **kwargs)
@@ -69,6 +71,7 @@ def typename(obj):
     return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
 
 
+@overridable
 def result_type(tensor1, tensor2):
     """Return the dtype that an op on two operands (tensors or numbers) would give.
 

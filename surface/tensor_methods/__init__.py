@@ -309,11 +309,10 @@ def as_subclass(self, cls):
     if hasattr(type(self), "__torch_dispatch__") and isinstance(self, cls):  # which the call of an op would ask
         alias = make(lay_out(self)._data, self._type.plain, self._live_edge())
         alias._view = self._view
-    elif self._type.symbolic or self.layout is not plugrad.strided:
-        alias = self
     else:  # a view, so that writes to one of the two reach the other's history
         with DisableTorchFunctionSubclass():
-            alias = Tensor.view(self, self.shape)
+            viewed = not self._type.symbolic and self.layout is plugrad.strided
+            alias = Tensor.view(self, self.shape) if viewed else self
     return as_class(alias, cls)
 
 

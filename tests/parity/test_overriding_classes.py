@@ -270,3 +270,68 @@ def test_a_function_that_hands_on_its_input_keeps_its_class(written, recorded):
             result.sum().backward()
         told.append((type(result).__name__, result.requires_grad, result.is_leaf, seen))
     assert told[0] == told[1]
+
+
+PROPERTIES = """shape ndim dtype device grad T mT H mH data is_leaf requires_grad grad_fn layout is_cuda itemsize nbytes
+real is_meta output_nr _version retains_grad is_cpu""".split()
+CALLS = """one.item()|float(one)|int(one)|bool(one)|range(5)[n]|x.size()|x.size(0)|x.numpy()|x.tolist()|x.numel()
+x.dim()|x.stride()|x.storage_offset()|x.data_ptr()|x.is_contiguous()|x.element_size()|x.nelement()|x.ndimension()|len(x)
+x.is_floating_point()|x.is_complex()|x.get_device()|x.untyped_storage()|repr(x)|str(x)|dir(x)|x.is_shared()
+x.requires_grad_()|x.detach()|1.0 in x|reversed(x)|x.is_inference()|setattr(x, 'grad', None)|x.__array__()
+setattr(x, 'requires_grad', False)|setattr(x, 'data', T.ones(2, 2))|T.numel(x)|T.is_floating_point(x)
+T.result_type(x, x)|(x.requires_grad_() * 2).sum().backward()|T.Size(x.shape)|x.as_subclass(T.Tensor)|x.data.data
+T.Tensor._make_subclass(type(x), T.ones(2))|x.register_hook(print) if x.requires_grad else None""".replace("\n", "|")
+
+
+def _told(library, written, own):
+    """Which functions a class is asked about in a call, and of which class the result is."""
+    seen = []
+
+    class Noted(library.Tensor):
+        if own:
+
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append(library.overrides.resolve_name(func).rpartition("Tensor.")[2].rpartition("torch.")[2])
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+    numbers = {"x": library.eye(2), "one": library.tensor(3.0), "n": library.tensor(3)}
+    names = {name: value.as_subclass(Noted) for name, value in numbers.items()}
+    result = eval(written, {**names, "T": library})
+    return type(result).__name__, [name.replace("plugrad.", "") for name in seen]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("written", [*CALLS.split("|"), *[f"x.{name}" for name in PROPERTIES]])
+def test_classes_are_asked_about_methods_and_properties_as_in_pytorch(written, own):
+    assert _told(torch, written, own) == _told(oracle, written, own)
+
+
+def test_a_gradient_is_a_plain_tensor_and_data_of_the_class():
+    for library in (oracle, torch):
+
+        class Named(library.Tensor):
+            pass
+
+        x = library.ones(2).as_subclass(Named).requires_grad_()
+        (x * 2).sum().backward()
+        assert type(x.grad) is library.Tensor and type(x.data) is Named and x.data.tolist() == [1.0, 1.0]
+        x.data = library.zeros(2)
+        assert x.tolist() == [0.0, 0.0] and type(library.nn.Parameter(library.ones(1)).data) is library.Tensor
+
+
+@pytest.mark.parametrize("library", [oracle, torch])
+def test_what_a_class_defines_is_its_own(library):
+    class Renamed(library.Tensor):
+        shape = "of its own"
+
+        def size(self):
+            return "own", self.dim()
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__ if func is library.Tensor.dim else super().__torch_function__(func, types, args)
+
+    x = library.ones(2).as_subclass(Renamed)
+    assert (x.shape, x.size(), library.ones(2).dim()) == ("of its own", ("own", "dim"), 1)

@@ -140,6 +140,7 @@ PRIVATE = {
     "plugrad.random.forks -> plugrad.tensor.random",
     "plugrad.overrides -> plugrad.graph.modes",
     "plugrad.overrides -> plugrad.tensor.overriding",
+    "plugrad.overrides.asked -> plugrad.tensor.tensor",
     "plugrad.nn.lazy.dry_run -> plugrad.interrupts",
     "plugrad.process_state -> plugrad.interrupts",
     "plugrad.process_state.settings -> plugrad.devices.device",
