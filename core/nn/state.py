@@ -216,10 +216,10 @@ class StateDict:
                 f" shape in current model is {current.shape}."
             )
         if current._type.symbolic and not value._type.symbolic and not assign:
-            return (
-                f"{key} is a meta tensor in the current model, without memory to load values into. Did you mean to"
-                " pass `assign=True`, or to call to_empty(device=...) first?"
-            )
+            warnings.warn(
+                f"for {key}: the model has a meta tensor, without memory to load values into: nothing is copied. Did"
+                " you mean to pass `assign=True`, or to call to_empty(device=...) first?", stacklevel=2,
+            )  # fmt: skip
         try:
             with no_grad():
                 if "swap" in ways:

@@ -137,6 +137,17 @@ def _get_clones(module, count):
     return plugrad.nn.ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
+def _leaves_padding_out(layer) -> bool:
+    """Whether PyTorch has a kernel for such layers that computes without the places that are padded."""
+    if not isinstance(layer, TransformerEncoderLayer) or layer.norm_first or layer.norm1.eps != layer.norm2.eps:
+        return False
+    attention, activation = layer.self_attn, layer.activation
+    if not attention.batch_first or attention.in_proj_bias is None or attention.num_heads % 2:
+        return False
+    known = F.relu, F.gelu, plugrad.relu
+    return activation in known or isinstance(activation, (plugrad.nn.ReLU, plugrad.nn.GELU))
+
+
 def _is_causal(mask, given) -> bool:
     """Whether a mask is the causal one: as the caller says, else by looking at it."""
     if given is not None or mask is None:
@@ -157,7 +168,12 @@ class TransformerEncoder(Module):
         encoder_layer: the layer that is copied.
         num_layers: how often.
         norm: applied to the result.
-        enable_nested_tensor, mask_check: accepted; they are about speed in PyTorch.
+        enable_nested_tensor: whether padding becomes zeros in evaluation where nothing is recorded; see below.
+        mask_check: whether it must then be at the end of each sequence.
+
+    In evaluation, where no gradient can be asked for, PyTorch computes without the places that `src_key_padding_mask`
+    names and fills them with zeros before the last norm; so does this. It does for layers with `batch_first=True`,
+    `norm_first=False`, biases, an even number of heads and relu or gelu, called without `mask` and autocast.
 
     >>> import plugrad as torch
     >>> encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16), 2)
@@ -174,12 +190,27 @@ class TransformerEncoder(Module):
         self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = enable_nested_tensor and _leaves_padding_out(encoder_layer)
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         causal = _is_causal(mask, is_causal)
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
+        if src_key_padding_mask is not None and mask is None and self._fills_padding(src, src_key_padding_mask):
+            src = src.masked_fill(src_key_padding_mask.bool().unsqueeze(-1), 0.0)  # of numbers, those that are not 0
         return src if self.norm is None else self.norm(src)
+
+    def _fills_padding(self, src, padding) -> bool:
+        """Whether PyTorch computes a call without the padded places, which are zeros then."""
+        if not getattr(self, "use_nested_tensor", False) or self.layers[0].training or src.ndim != 3 or src.is_nested:
+            return False
+        if plugrad.is_autocast_enabled() or not plugrad.backends.mha.get_fastpath_enabled() or src.is_meta:
+            return False
+        recorded = plugrad.is_grad_enabled() and (src.requires_grad or any(p.requires_grad for p in self.parameters()))
+        if recorded or not self.mask_check:
+            return not recorded
+        kept = padding.logical_not()
+        return not plugrad.compiler.is_compiling() and not bool((kept[:, 1:] & ~kept[:, :-1]).any())
 
 
 class TransformerDecoder(Module):

@@ -2,6 +2,7 @@
 
 import itertools
 import types
+import warnings
 
 import numpy
 import pytest
@@ -238,3 +239,69 @@ def test_divergences_and_devices_refuse_what_they_do_not_take():
         ours, theirs = (outcome(wrong, library) for library in BOTH)
         assert ours == theirs and ours in ("RuntimeError", "TypeError")
     assert plugrad.device("cuda", numpy.int64(1)).index == torch.device("cuda", numpy.int64(1)).index == 1
+
+
+PADDING = {
+    "at the end": [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]],
+    "everywhere": [[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]],
+    "at the front": [[1, 1, 0, 0, 0], [0, 0, 0, 0, 0]],
+    "between": [[0, 1, 0, 0, 0], [0, 0, 0, 1, 1]],
+}
+ENCODERS = {
+    "usual": ({}, {}), "norm first": ({"norm_first": True}, {}), "length first": ({"batch_first": False}, {}),
+    "gelu": ({"activation": "gelu"}, {}), "another activation": ({"activation": "tanh"}, {}),
+    "one head": ({"nhead": 1}, {}), "no bias": ({"bias": False}, {}),
+    "not asked": ({}, {"enable_nested_tensor": False}),
+    "no check": ({}, {"mask_check": False}), "a norm": ({}, {"norm": True}),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("padding", PADDING)
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_padded_places_of_an_encoder_in_evaluation(encoder, padding):
+    """They are zeros where PyTorch computes without them, and numbers elsewhere."""
+    of_layer, of_encoder = ENCODERS[encoder]
+    if encoder == "no check" and padding not in ("at the end", "everywhere"):
+        pytest.skip("PyTorch refuses it, or reads what is not there")
+    found = []
+    for library in (plugrad, torch):
+        options = {"nhead": 2, "batch_first": True, **of_layer}
+        if options.get("activation") == "tanh":
+            options["activation"] = library.tanh
+        layer = library.nn.TransformerEncoderLayer(8, dim_feedforward=12, dropout=0.0, **options)
+        norm = library.nn.LayerNorm(8) if of_encoder.get("norm") else None
+        model = library.nn.TransformerEncoder(layer, 2, **{**of_encoder, "norm": norm}).eval()
+        with library.no_grad():
+            for number, parameter in enumerate(model.parameters()):
+                values = library.arange(1.0 * parameter.numel()).reshape(parameter.shape)
+                parameter.copy_(library.sin(values + number) / 2)
+        batch = options["batch_first"]
+        x = library.cos(library.arange(80.0)).reshape((2, 5, 8) if batch else (5, 2, 8))
+        mask = library.tensor(PADDING[padding]).bool()
+        with library.no_grad():
+            results = [model(x, src_key_padding_mask=mask)]
+            results.append(model(x, src_key_padding_mask=mask.float() * -1e30))
+            results.append(model(x, mask=library.zeros(5, 5).bool(), src_key_padding_mask=mask))
+        results.append(model(x, src_key_padding_mask=mask).detach())
+        results.append(model.train()(x, src_key_padding_mask=mask).detach())
+        found.append([y.numpy() for y in results])
+    assert [numpy.allclose(ours, theirs, atol=2e-5) for ours, theirs in zip(*found, strict=True)] == [True] * 5
+
+
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("source", ["meta", "cpu"])
+@pytest.mark.parametrize("target", ["meta", "cpu"])
+def test_state_that_is_loaded_from_and_to_tensors_without_memory(source, target, assign):
+    found = []
+    for library in (plugrad, torch):
+        model, other = (library.nn.BatchNorm1d(2, device=device) for device in (target, source))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                said = str(model.load_state_dict(other.state_dict(), assign=assign))
+            except RuntimeError as error:
+                said = type(error).__name__
+        values = [(str(value.device), value.requires_grad) for value in model.state_dict(keep_vars=True).values()]
+        found.append((said, values, [one.category for one in told]))
+    assert found[0] == found[1]
