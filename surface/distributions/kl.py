@@ -6,6 +6,7 @@ import sys
 import warnings
 
 from plugrad.distributions.exp_family import ExponentialFamily
+from plugrad.registry import lazy_names
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -90,6 +91,9 @@ def kl_divergence(p, q):
     return rule(p, q)
 
 
+_borrowed, __dir__ = lazy_names(globals(), None, {})  # what PyTorch's module of this name only imports
+
+
 def __getattr__(name):
     """PyTorch's names of single rules, `_kl_normal_gumbel`: the rule of the classes that are called so."""
     if name.startswith("_kl_") and sys.modules["plugrad.distributions"].Normal:  # which brings the rules along
@@ -97,4 +101,4 @@ def __getattr__(name):
             names = ["expfamily" if one is ExponentialFamily else one.__name__.lower() for one in (p, q)]
             if name == "_kl_" + "_".join(names):
                 return rule
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _borrowed(name)

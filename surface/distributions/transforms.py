@@ -25,6 +25,7 @@ from plugrad.distributions.event_transforms import (
 )
 from plugrad.distributions.utils import Number, broadcast_all, lazy_property, sum_rightmost
 from plugrad.nn import functional as F
+from plugrad.registry import lazy_names
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
@@ -250,3 +251,7 @@ class CumulativeDistributionTransform(Transform):
         if self._cache_size == cache_size:
             return self
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
+
+
+# What libraries take from PyTorch's module of this name although it is private, or is only imported there.
+__getattr__, __dir__ = lazy_names(globals(), None, {"distributions.base_transforms": "_InverseTransform"})

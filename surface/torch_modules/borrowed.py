@@ -46,7 +46,10 @@ _OURS = {
     **{name: f"plugrad.overrides.{name}" for name in ("handle_torch_function", "has_torch_function", "is_tensor_like")},
     **{name: f"plugrad.distributions.utils.{name}" for name in (
         "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "euler_constant",
+        "tril_matrix_to_vec", "vec_to_tril_matrix", "_standard_normal", "_sum_rightmost",
     )},
+    "Distribution": "plugrad.distributions.Distribution",
+    "_clipped_sigmoid": "plugrad.distributions.base_transforms.clipped_sigmoid",
     **{name: f"plugrad.torch_modules.types.{name}" for name in ("Device", "_dtype", "_size")},
     **{name: f"plugrad.torch_modules.utils.{name}" for name in (
         "_get_device_index", "_list_with_default", "_ntuple", "_pair", "_quadruple", "_ratio_2_t", "_ratio_3_t",

@@ -189,6 +189,9 @@ nn.modules.conv: Tensor F Optional _pair torch
 nn.modules.activation: Tensor Optional warnings
 nn.modules.module: OrderedDict Any Union
 nn.functional: math Callable _pair torch
+distributions.transforms: _InverseTransform _clipped_sigmoid _sum_rightmost vec_to_tril_matrix Distribution
+distributions.multivariate_normal: _standard_normal _batch_mv
+distributions.kl: _sum_rightmost Distribution
 nn.init: Tensor math warnings
 distributions.normal: Tensor broadcast_all math
 distributions.categorical: logits_to_probs lazy_property
