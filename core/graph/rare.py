@@ -11,11 +11,10 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.unrecorded_views": "follow_flag keep_flag note_flag of_its_class one_of_several recorded shown_by "
     "why_no_flag",
     "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out ordered order_result",
-    "autograd.rare.overwritten": "overwriting",
+    "autograd.rare.overwritten": "overwriting", "overrides.asked": "ask get_default_nowrap_functions",
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.copied_views": "follow_copy lent stands_for_view", "autograd.rare.result_tuples": "result_tuple",
     "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "check_needed",
-    "overrides.asked": "ask get_default_nowrap_functions",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
     "registry.third_parties.op_records": "check_op", "registry.third_parties.declarations": "check_declaration",
