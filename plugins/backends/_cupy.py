@@ -8,6 +8,7 @@ import types
 
 from ._cublas import Products
 from ._functions import choosing, fill_where
+from ._quotients import exact
 
 
 class ArrayModule(types.ModuleType):
@@ -91,7 +92,7 @@ def kernels_module(cupy, faults, captures):
         products_in_place=products.in_place,
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
-        where=choosing(of_bfloat16(cupy.where)), fill_where=fill_where,
+        where=choosing(of_bfloat16(cupy.where)), fill_where=fill_where, **exact(cupy),
     )  # fmt: skip
     captures.usual(xp)
     return xp

@@ -127,7 +127,7 @@ def lent(tensor, force: bool):
             "Can't call numpy() on Tensor that has conjugate bit set, since the array would not follow what is written "
             "to the tensor. Use tensor.resolve_conj().numpy() instead."
         )
-    array = tensor._data.copy()
+    array = tensor._host().copy()
     array.flags.writeable = force
     return array
 

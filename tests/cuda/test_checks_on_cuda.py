@@ -7,7 +7,7 @@ from plugrad import registry
 from plugrad.testing import check
 from plugrad.testing.conformance import checks_of
 
-SUBJECTS = ["take_rows", "masked_sum", "scatter", "nn.Linear", "nn.Embedding", "nn.AdaptiveLogSoftmaxWithLoss"]
+SUBJECTS = ["conj", "take_rows", "masked_sum", "scatter", "nn.Linear", "nn.Embedding", "nn.AdaptiveLogSoftmaxWithLoss"]
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

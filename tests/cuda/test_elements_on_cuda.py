@@ -171,6 +171,20 @@ def test_arithmetic_with_numbers(number, dtype):
         torch.testing.assert_close(there.cpu(), here, equal_nan=True, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "int8"])
+@pytest.mark.parametrize("function", [torch.remainder, torch.floor_divide, torch.fmod])
+def test_quotients_are_exact(function, dtype):
+    """As on the CPU, bit for bit: of floats the quotient is not rounded before its remainder is known."""
+    whole, numbers = dtype.startswith("int"), (0.3, -2, 7e4, inf)
+    points = [*range(-9, 10)] if whole else [*EDGES, 0.3, -0.3, 1e10, 3.0, -3.0, 123456.7]
+    pairs = [[p, q] for p in points for q in points if q or not whole]
+    x, z = torch.tensor(pairs, dtype=getattr(torch, dtype)).unbind(1)
+    beside = [(x, number) for number in ((3, -4) if whole else numbers)]
+    for one, other in ((x, z), (x.reshape(-1, 1)[:5], z[:9]), *beside):
+        here, there = function(one, other), function(one.cuda(), other.cuda() if torch.is_tensor(other) else other)
+        torch.testing.assert_close(there.cpu(), here, rtol=0, atol=0, equal_nan=True)
+
+
 SUMS = [
     ((), None), ((7,), None), ((3, 140000), None), ((2, 140000), 1), ((40000,), 0), ((5000, 5), 0), ((600, 70), 0),
     ((3, 4, 5), 1), ((3, 4, 5), (0, 1)), ((3, 4, 5), (1, 2)), ((3, 4, 5), (0, 2)), ((2, 1100, 33), 1), ((0, 3), 0),

@@ -71,6 +71,7 @@ def test_a_conjugate_follows_and_is_not_written(cuda):
         with pytest.raises(RuntimeError, match="the conjugate of a complex tensor can't be written in place"):
             write()
     assert y.clone().add_(1).tolist() == [1 - 1j, 7 + 2j]
+    assert y.numpy(force=True).tolist() == y.cpu().tolist() == y.tolist()
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 0, 1)])
