@@ -216,7 +216,7 @@ def finish(op, values, raw, ttype, result, result_dtype, requires=True):
     if result_dtype is not None and dtype != result_dtype:
         result = ttype.backend.cast(result, result_dtype)
         dtype = result.dtype
-    result = rare.order_result(op, ttype, values, raw, result) if op.ordered_by else result
+    result = rare.order_result(op, ttype, values, raw, result) if op.trusted and len(op.ordered_by) > 1 else result
     tensor = make(result, ttype if dtype is ttype.np else ttype.device.tensor_type(dtype))
     if op.any_order and not ttype.symbolic:
         tensor._type = open_type(tensor._type, result, op.any_order)

@@ -155,7 +155,7 @@ class Tensor(Description, Protocols):
     @property
     def output_nr(self) -> int:
         """Which output of its node this tensor is."""
-        return getattr(self._edge, "index", 0)
+        return self._edge.index if isinstance(self._edge, OutputSlot) else 0
 
     @property
     def grad(self):
