@@ -221,6 +221,30 @@ def accumulate(xp, out, index, values):
         ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
+def _put(xp, out, index, value):
+    """`out[index] = value`; where a mask says what is to be one number, without counting that, for which CuPy waits."""
+    if xp.__name__ != "numpy" and getattr(getattr(index, "dtype", None), "char", "") == "?":
+        number = type(value) in (bool, int, float) or getattr(value, "shape", 0) == () and value.dtype == out.dtype
+        if number and index.shape == out.shape[: index.ndim]:
+            value = bool(value) if out.dtype.char == "?" and not hasattr(value, "dtype") else value
+            xp.copyto(out, value, where=index.reshape(index.shape + (1,) * (out.ndim - index.ndim)))
+            return
+    if xp.__name__ != "numpy" and getattr(value, "ndim", 0):  # CuPy takes any value where an index has no elements
+        index = _places(xp, index)
+        if any(hasattr(part, "size") and not (part.size and part.ndim) for part in index):
+            shape = out[index].shape
+            extra = max(value.ndim - len(shape), 0)
+            xp.broadcast_to(value.reshape(value.shape[extra:]) if value.shape[:extra] == (1,) * extra else value, shape)
+    out[index] = value
+
+
+def _places(xp, index):
+    """Return an index as a tuple, with the places where a mask holds instead of it, for which CuPy waits anyway."""
+    parts = index if isinstance(index, tuple) else (index,)
+    masks = [getattr(getattr(part, "dtype", None), "char", "") == "?" and part.ndim > 0 for part in parts]
+    return tuple(one for part, mask in zip(parts, masks) for one in (xp.nonzero(part) if mask else (part,)))
+
+
 @op(at=(), inplace="items", node="IndexPutBackward0", kinds={"value": "tensor|number"}, eight_bits=True)
 def setitem(xp, input, index, value):
     """A copy of `input` with `value` written at an index."""
@@ -298,30 +322,6 @@ def write_items(xp, out, index, value):
         _put(xp, out, index, value)
     except (ArithmeticError, LookupError, TypeError, ValueError):  # before anything was written
         return NotImplemented
-
-
-def _put(xp, out, index, value):
-    """`out[index] = value`; where a mask says what is to be one number, without counting that, for which CuPy waits."""
-    if xp.__name__ != "numpy" and getattr(getattr(index, "dtype", None), "char", "") == "?":
-        number = type(value) in (bool, int, float) or getattr(value, "shape", 0) == () and value.dtype == out.dtype
-        if number and index.shape == out.shape[: index.ndim]:
-            value = bool(value) if out.dtype.char == "?" and not hasattr(value, "dtype") else value
-            xp.copyto(out, value, where=index.reshape(index.shape + (1,) * (out.ndim - index.ndim)))
-            return
-    if xp.__name__ != "numpy" and getattr(value, "ndim", 0):  # CuPy takes any value where an index has no elements
-        index = _places(xp, index)
-        if any(hasattr(part, "size") and not (part.size and part.ndim) for part in index):
-            shape = out[index].shape
-            extra = max(value.ndim - len(shape), 0)
-            xp.broadcast_to(value.reshape(value.shape[extra:]) if value.shape[:extra] == (1,) * extra else value, shape)
-    out[index] = value
-
-
-def _places(xp, index):
-    """Return an index as a tuple, with the places where a mask holds instead of it, for which CuPy waits anyway."""
-    parts = index if isinstance(index, tuple) else (index,)
-    masks = [getattr(getattr(part, "dtype", None), "char", "") == "?" and part.ndim > 0 for part in parts]
-    return tuple(one for part, mask in zip(parts, masks) for one in (xp.nonzero(part) if mask else (part,)))
 
 
 @setitem.vjp("input")

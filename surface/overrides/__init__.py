@@ -203,12 +203,12 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
 
 
 def is_asked(cls) -> bool:
-    """Whether a class with a `__torch_function__` is asked now about what its tensors do."""
+    """Whether a class is asked now about what its tensors do."""
     return not mode.no_override and cls.__torch_function__ is not disabled
 
 
 def ask_classes(func, args, kwargs):
-    """Carry out a call of a function that is no op, which modes and the classes of its arguments may take over."""
+    """Call a function that is no op, which modes and classes may take over."""
     return interception.handle(func, None, args, kwargs, lambda: func(*args, **kwargs))
 
 

@@ -398,7 +398,8 @@ class _FirstImports:
     def find_spec(self, name, path=None, target=None):
         if not name.startswith("plugrad.") and name not in _OTHERS:
             return None
-        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        others = [finder for finder in sys.meta_path if type(finder) is not _FirstImports]  # other threads have theirs
+        specs = (finder.find_spec(name, path, target) for finder in others)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = _Looking(spec.loader, self.names)
