@@ -7,7 +7,7 @@ from plugrad.graph.modes import region
 
 
 def disabled(func, types, args=(), kwargs=None):
-    """Stand as `__torch_function__` in a class that overrides nothing: its results are plain Tensors."""
+    """Stand as `__torch_function__` in a class that overrides nothing."""
     with region(no_override=True):
         return func(*args, **(kwargs or {}))
 

@@ -79,7 +79,7 @@ def asks_for_all(value) -> bool:
 
 @functools.cache
 def get_default_nowrap_functions() -> set:
-    """Return the functions whose results Tensor's own `__torch_function__` leaves as they are.
+    """Return the functions whose results `__torch_function__` leaves as they are.
 
     >>> import plugrad as torch
     >>> torch.Tensor.grad.__get__ in torch.overrides.get_default_nowrap_functions()

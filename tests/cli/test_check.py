@@ -49,6 +49,7 @@ def test_a_seeded_bug_is_found_and_named(name, install):
     install(distribution, records())
     only = check.replace(" ", "-") + " and not parity-of" * (check == "parity")
     result = command(distribution, "-k", only, "--json")
+    seeded_rarer.end_threads()
     failures = [row for row in json.loads(result.stdout) if row["status"] == "failed" and row["check"] == check]
     assert result.exit_code == 1 and failures, result.stdout
     row = failures[0]
