@@ -82,7 +82,7 @@ def end_threads() -> None:
 @bug("determinism")
 def a_thread_for_each_call():
     def kernel(xp, input):
-        threading.Thread(target=_over.wait, daemon=True, name="ticking").start()
+        threading.Thread(target=lambda: _over.wait(), daemon=True, name="ticking").start()
         return input * xp.exp(-input)
 
     return wave(kernel=kernel)
