@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import queue
 import threading
 import warnings
 
@@ -68,21 +69,22 @@ def a_gradient_of_three_threads():
     return wave(formula)
 
 
-_over = threading.Event()
+_over = queue.Queue()
 
 
 def end_threads() -> None:
     """End the threads that ops have left: where some run, it is not said who changed what."""
-    _over.set()
-    for thread in [one for one in threading.enumerate() if one.name == "ticking"]:
+    running = [one for one in threading.enumerate() if one.name == "ticking"]
+    for _ in running:
+        _over.put(None)
+    for thread in running:
         thread.join()
-    _over.clear()
 
 
 @bug("determinism")
 def a_thread_for_each_call():
     def kernel(xp, input):
-        threading.Thread(target=lambda: _over.wait(), daemon=True, name="ticking").start()
+        threading.Thread(target=_over.get, daemon=True, name="ticking").start()
         return input * xp.exp(-input)
 
     return wave(kernel=kernel)
