@@ -6,6 +6,7 @@ import atexit
 import functools
 import sys
 import threading
+import time
 from operator import is_
 
 from plugrad import registry
@@ -57,10 +58,10 @@ class _Lasting(Setting):
 
     @staticmethod
     def new(before, now) -> list:
-        """Return those that are not about to end."""
-        new = [one for one in now if one not in before]
+        """Return those that do not end within a second."""
+        new, until = [one for one in now if one not in before], time.monotonic() + 1
         for thread in new:
-            thread.join(1)
+            thread.join(max(0, until - time.monotonic()))
         return [one for one in new if one.is_alive()]
 
     def same(self, before, now):
