@@ -26,6 +26,7 @@ import time
 SIZES = (1_000, 100_000)
 SIZES_ON_DEVICES = (100_000, 10_000_000)
 SIZES_OF_HOSTS = (1_000,)
+IDLE = "CUPY_ON_CPU" in os.environ
 OF_VALUES = "x[m]", "x.unique", "x.nonzero", "t.bincount", "p.multinomial"  # whose size no idle device tells
 
 # x, y: (n / 100, 100); row: (100,); m: a mask like x; at: rows; along: indices like x; t: a label for each row;
@@ -255,7 +256,7 @@ def prepared(threads, device="cpu"):
     import plugrad
 
     torch.set_num_threads(threads)
-    if "CUPY_ON_CPU" in os.environ:
+    if IDLE:
         _idle_cuda()
         plugrad.set_default_device("cuda")
     elif device != "cpu":
@@ -292,11 +293,10 @@ def main():
     parser.add_argument("--wide", action="store_true", help="other ops, which are less often the time of a program")
     options = parser.parse_args()
     plugrad, torch, timing = prepared(options.threads, options.device)
-    sizes, rows = SIZES if options.device == "cpu" else SIZES_ON_DEVICES, {}
-    sizes = SIZES_OF_HOSTS if "CUPY_ON_CPU" in os.environ else sizes
+    sizes, rows = SIZES_OF_HOSTS if IDLE else SIZES if options.device == "cpu" else SIZES_ON_DEVICES, {}
     print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
     for name, build in cells(options.wide, sizes).items():
-        if options.only in name and not ("CUPY_ON_CPU" in os.environ and name.startswith(OF_VALUES)):
+        if options.only in name and not (IDLE and name.startswith(OF_VALUES)):
             ratio, ours, theirs = rows[name] = compare(build, (plugrad, torch), options.rounds, *timing)
             print(f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {ratio:.2f} |", flush=True)
     ratios = [ratio for ratio, _, _ in rows.values()]

@@ -203,7 +203,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         """Return the lines that leave a write to the interpreter if anything is recorded."""
         target, plan = self.plan.target, self.plan
         kept = f"{target}._edge is not None or {target}._view is not None and _in_history({target})"
-        lines = [f"if _mode.grad and ({kept}) or _k is not True and (_copies or 0 in {target}_.strides):\n  _k = None"]
+        lines = [f"if _mode.grad and ({kept}) or _k is not True and (_copies or 0 in {target}_.strides): _k = None"]
         if plan.direct is not None:
             for name in self.op.parameters[self.op.arity :]:
                 lines.append(f"if {name} is not _d_{name}:\n    _k = None")

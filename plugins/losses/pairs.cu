@@ -29,25 +29,19 @@ __device__ void slopes(long long size, const T *x, const T *target, const T *g, 
     if (i < size) out[i] = T(Loss<pg_real<T>>::slope(x[i], target[i], given));
 }
 
-template <typename T>
-__global__ void mse(long long size, const T *x, const T *target, pg_real<T> *parts, T *out, double divisor) {
-    add_up<T, squared>(size, x, target, parts, out, divisor);
-}
+/* A loss's two kernels. */
+#define LOSS(NAME, FORMULA)                                                                                              \
+    template <typename T>                                                                                               \
+    __global__ void NAME(long long size, const T *x, const T *target, pg_real<T> *parts, T *out, double divisor) {      \
+        add_up<T, FORMULA>(size, x, target, parts, out, divisor);                                                       \
+    }                                                                                                                   \
+    template <typename T>                                                                                               \
+    __global__ void NAME##_grad(long long size, const T *x, const T *target, const T *g, T *out, double divisor) {      \
+        slopes<T, FORMULA>(size, x, target, g, out, divisor);                                                           \
+    }
 
-template <typename T>
-__global__ void mse_grad(long long size, const T *x, const T *target, const T *g, T *out, double divisor) {
-    slopes<T, squared>(size, x, target, g, out, divisor);
-}
-
-template <typename T>
-__global__ void bce_logits(long long size, const T *x, const T *target, pg_real<T> *parts, T *out, double divisor) {
-    add_up<T, cross_entropy_of_logits>(size, x, target, parts, out, divisor);
-}
-
-template <typename T>
-__global__ void bce_logits_grad(long long size, const T *x, const T *target, const T *g, T *out, double divisor) {
-    slopes<T, cross_entropy_of_logits>(size, x, target, g, out, divisor);
-}
+LOSS(mse, squared)
+LOSS(bce_logits, cross_entropy_of_logits)
 
 template <typename T> __global__ void join(long long size, const pg_real<T> *parts, T *out, double divisor) {
     pg_real<T> sum = 0;

@@ -20,13 +20,13 @@ def slopes(call, xp, g, values, *numbers):
     return result
 
 
-def on_cuda(op, numbers=0, name=None, given=lambda: (), more=()) -> None:
+def on_cuda(op, name=None, given=lambda *rest: rest, numbers=None, more=()) -> None:
     """Give an op of one array its kernel of activation.cu, and one for its gradient, NAME_grad.
 
-    `given` returns the `numbers` that the kernels take from the op's other arguments, None for what they do not serve;
-    the gradient's kernel takes `more` beside them.
+    `given` returns the `numbers` that the kernels take from the op's other arguments, by default these, and None for
+    what they do not serve; the gradient's kernel takes `more` beside them.
     """
-    name = name or op.name
+    name, numbers = name or op.name, len(op.parameters) - 1 if numbers is None else numbers
 
     @op.kernel("cuda")
     @native(load(name=name, arrays=1, numbers=numbers), otherwise=op, halves=True)

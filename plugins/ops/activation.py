@@ -100,7 +100,7 @@ def hardtanh_vjp(F, g, input, min_val, max_val):
     return F.where((input <= min_val) | (input >= max_val), 0.0, g)
 
 
-on_cuda(hardtanh, 2, "bounded", lambda low=-1.0, high=1.0: (low, high) if low <= high else None, (0,))
+on_cuda(hardtanh, "bounded", lambda low, high: (low, high) if low <= high else None, more=(0,))
 
 
 @unary(promote="same", at=())
@@ -132,7 +132,7 @@ def leaky_relu_grad_native(call, xp, g, input, negative_slope):
     return call(g, input, negative_slope)
 
 
-on_cuda(leaky_relu, 1, given=lambda negative_slope=0.01: (negative_slope,))
+on_cuda(leaky_relu)
 
 
 @unary(promote="same", at=(), kinds={"threshold": "number", "value": "number"}, fits=("value",))
@@ -345,7 +345,7 @@ def logsigmoid_vjp(F, g, input):
     return g * F.sigmoid(-input)
 
 
-on_cuda(logsigmoid, name="log_sigmoid")
+on_cuda(logsigmoid, "log_sigmoid")
 
 
 @unary(promote="same", inplace=False, at=("nn.functional.softplus",), autocast={"cuda": "float32"})
@@ -386,7 +386,7 @@ def softplus_grad_in_c(call, xp, g, input, beta, threshold):
     return call(g, input, beta, threshold)
 
 
-on_cuda(softplus, 2, given=lambda beta=1, threshold=20: (beta, threshold))
+on_cuda(softplus)
 
 
 @composite(at=("nn.functional.softsign",))
@@ -456,7 +456,7 @@ def elu_grad_in_c(call, xp, g, input, alpha, scale, input_scale):
     return call(g, input, alpha, scale, input_scale) if input_scale > 0 else NotImplemented
 
 
-on_cuda(elu, 3, given=lambda alpha=1.0, scale=1.0, input_scale=1.0: (alpha, scale, input_scale))
+on_cuda(elu)
 
 
 # ---------------------------------------------------------------- gated by their own size

@@ -73,7 +73,7 @@ def _bounds(min=None, max=None):
     return (low, high) if plain else None
 
 
-on_cuda(clamp, 2, "bounded", _bounds, (1,))
+on_cuda(clamp, "bounded", _bounds, more=(1,))
 
 
 @clamp.vjp("min")
@@ -116,7 +116,7 @@ def clamp_min_vjp_input(F, g, input, min):
     return F.where(input >= min, g, 0.0)
 
 
-on_cuda(clamp_min, 2, "bounded", _bounds, (1,))
+on_cuda(clamp_min, "bounded", _bounds, 2, (1,))
 
 
 @clamp_min.vjp("min")
@@ -153,7 +153,7 @@ def clamp_max_vjp_input(F, g, input, max):
     return F.where(input <= max, g, 0.0)
 
 
-on_cuda(clamp_max, 2, "bounded", lambda max: _bounds(None, max), (1,))
+on_cuda(clamp_max, "bounded", lambda max: _bounds(None, max), 2, (1,))
 
 
 @clamp_max.vjp("max")

@@ -32,26 +32,6 @@ METHODS = tuple(
 _CONVERTED = ("data",)  # the properties that are tensors, and no ops
 
 
-class Asked:
-    """Stands in a class for a property of Tensor; whoever reads or sets it asks the class."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def __get__(self, instance, owner=None):
-        own = getattr(Tensor, self.name)
-        if instance is None:
-            return own
-        return ask_classes(own.__get__, (instance,), {}) if is_asked(owner) else own.__get__(instance)
-
-    def __set__(self, instance, value):
-        own = getattr(Tensor, self.name)
-        ask_classes(own.__set__, (instance, value), {}) if is_asked(type(instance)) else own.__set__(instance, value)
-
-    def __delete__(self, instance):
-        getattr(Tensor, self.name).__delete__(instance)
-
-
 class Converted:
     """Stands in a class that overrides nothing itself for a property of Tensor: what it gives is of the class, too."""
 
@@ -62,14 +42,28 @@ class Converted:
         own = getattr(Tensor, self.name)
         if instance is None:
             return own
-        value = own.__get__(instance)
-        return as_class(value, owner) if is_asked(owner) else value
+        return self.given(own, instance, owner) if is_asked(owner) else own.__get__(instance)
+
+    def given(self, own, instance, owner):
+        """Return what a class that is asked now gives."""
+        return as_class(own.__get__(instance), owner)
 
     def __set__(self, instance, value):
         getattr(Tensor, self.name).__set__(instance, value)
 
     def __delete__(self, instance):
         getattr(Tensor, self.name).__delete__(instance)
+
+
+class Asked(Converted):
+    """Stands in a class for a property of Tensor; whoever reads or sets it asks the class."""
+
+    def given(self, own, instance, owner):
+        return ask_classes(own.__get__, (instance,), {})
+
+    def __set__(self, instance, value):
+        own = getattr(Tensor, self.name)
+        ask_classes(own.__set__, (instance, value), {}) if is_asked(type(instance)) else own.__set__(instance, value)
 
 
 def asks_for_all(value) -> bool:
