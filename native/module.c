@@ -21,6 +21,7 @@
 #define ARRAYS 16
 #define NUMBERS 24
 #define MUCH 16384 /* elements: below, giving the lock away costs more than it brings */
+#define LARGE 65536 /* elements of one of many calls that is worth several threads */
 
 typedef struct {
     pg_kernel kernel; /* NULL: `join`, which takes arrays in a list */
@@ -76,10 +77,58 @@ static PyObject *declined(const bound *b, PyObject *const *args, Py_ssize_t n) {
     return result;
 }
 
-/* Lists in the place of arrays: the kernel is called with the first of each, the second, and so on. Returns how many calls
-   were served, up to the first that was not, which has written nothing. */
+typedef struct { char *begin, *end; } span;
+
+static int by_address(const void *a, const void *b) {
+    const char *x = ((const span *)a)->begin, *y = ((const span *)b)->begin;
+    return (x > y) - (x < y);
+}
+
+/* Whether no two of `n` spans, which this puts in order, have memory in common. */
+static int are_apart(span *spans, Py_ssize_t n) {
+    qsort(spans, n, sizeof *spans, by_address);
+    for (Py_ssize_t i = 1; i < n; i++)
+        if (spans[i - 1].end > spans[i].begin) return 0;
+    return 1;
+}
+
+/* Calls of one kernel: their arrays, of `width` a call, and whether it refused each. `some`: the places of those to make. */
+typedef struct {
+    pg_kernel kernel;
+    pg_array *arrays;
+    const double *numbers;
+    span *spans;
+    Py_ssize_t width, *some;
+    char *refused;
+} calls;
+
+static void call_at(void *context, int64_t part) {
+    const calls *c = context;
+    const Py_ssize_t at = c->some[part];
+    c->refused[at] = c->kernel(c->arrays + at * c->width, c->numbers) != 0;
+}
+
+/* Make calls: large ones share their own work among threads, small ones are shared out, if each has memory of its own. */
+static void make_calls(calls *c, Py_ssize_t n, Py_ssize_t spans) {
+    Py_ssize_t few = 0;
+    int64_t size = 0;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (c->arrays[i * c->width].size < LARGE && !c->refused[i]) size += c->arrays[i * c->width].size, few++;
+    const int shared = size > MUCH && few > 1 && are_apart(c->spans, spans);
+    few = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (c->refused[i]) continue;
+        c->some[few] = i;
+        if (shared && c->arrays[i * c->width].size < LARGE) few++;
+        else call_at(c, few);
+    }
+    pg_parallel(few, call_at, c);
+}
+
+/* Lists in the place of arrays: the kernel is called with the first of each, the second, and so on. Returns the places of
+   those calls that were not served, and so have written nothing. */
 static PyObject *call_each(const bound *b, PyObject *const *args, Py_ssize_t n) {
-    PyObject *lists[ARRAYS]; /* as tuples, which do not change while other threads run */
+    PyObject *lists[ARRAYS], *refused = NULL; /* as tuples, which do not change while other threads run */
     double numbers[NUMBERS];
     int na = 0, nn = 0, fits = b->like == -1;
     for (Py_ssize_t i = b->skipped; fits && i < n; i++) {
@@ -93,32 +142,45 @@ static PyObject *call_each(const bound *b, PyObject *const *args, Py_ssize_t n) 
             if (fits) numbers[nn++] = number;
         }
     }
-    const Py_ssize_t calls = na ? PyTuple_Size(lists[0]) : 0;
-    for (int k = 0; k < na; k++) fits = fits && PyTuple_Size(lists[k]) == calls;
-    pg_array *arrays = fits && na >= b->arrays && nn >= b->numbers ? malloc((calls * (na + 1) + 1) * sizeof *arrays) : NULL;
-    Py_ssize_t described = 0, served = 0;
-    int64_t size = 0;
-    for (; arrays && described < calls; described++) {
-        pg_array *at = arrays + described * (na + 1);
-        int known = 1;
-        for (int k = 0; k < na; k++) {
-            PyObject *value = PyTuple_GetItem(lists[k], described);
-            known = known && Py_TYPE(value) == &PyArray_Type && describe(at + k, (PyArrayObject *)value, b->strided);
-            if (known) size += at[k].size;
+    const Py_ssize_t count = na ? PyTuple_Size(lists[0]) : 0;
+    for (int k = 0; k < na; k++) fits = fits && PyTuple_Size(lists[k]) == count;
+    calls c = {b->kernel, NULL, numbers, NULL, na + 1, NULL, NULL};
+    const size_t each = c.width * sizeof *c.arrays + na * sizeof *c.spans + sizeof *c.some + 1;
+    void *memory = fits && na >= b->arrays && nn >= b->numbers ? malloc(count * each + 1) : NULL;
+    if (memory) {
+        c.arrays = memory, c.spans = (span *)(c.arrays + count * c.width);
+        c.some = (Py_ssize_t *)(c.spans + count * na), c.refused = (char *)(c.some + count);
+        Py_ssize_t spans = 0;
+        int64_t size = 0;
+        for (Py_ssize_t i = 0; i < count; i++) {
+            pg_array *at = c.arrays + i * c.width;
+            c.refused[i] = 0;
+            for (int k = 0; k < na && !c.refused[i]; k++) {
+                PyObject *value = PyTuple_GetItem(lists[k], i);
+                c.refused[i] = Py_TYPE(value) != &PyArray_Type || !describe(at + k, (PyArrayObject *)value, b->strided);
+                if (c.refused[i]) break;
+                size += at[k].size;
+                char *data = at[k].data;
+                /* What strides skip is not looked at: such an array counts as lying in the way of the next. */
+                c.spans[spans++] = (span){data, at[k].flags & PG_CONTIGUOUS ? data + PyArray_NBYTES((PyArrayObject *)value) : (char *)-1};
+            }
+            at[na].data = NULL;
         }
-        if (!known) break;
-        at[na].data = NULL;
+        PyThreadState *state = size > MUCH ? PyEval_SaveThread() : NULL;
+        make_calls(&c, count, spans);
+        if (state) PyEval_RestoreThread(state);
+        refused = PyList_New(0);
+        for (Py_ssize_t i = 0; refused && i < count; i++) {
+            PyObject *place = c.refused[i] ? PyLong_FromSsize_t(i) : NULL;
+            if (c.refused[i] && (!place || PyList_Append(refused, place))) Py_CLEAR(refused);
+            Py_XDECREF(place);
+        }
+        free(memory);
     }
-    PyThreadState *state = size > MUCH ? PyEval_SaveThread() : NULL;
-    while (served < described && !b->kernel(arrays + served * (na + 1), numbers)) served++;
-    if (state) PyEval_RestoreThread(state);
     for (int k = 0; k < na; k++) Py_DECREF(lists[k]);
-    if (!arrays) {
-        PyErr_Clear();
-        return declined(b, args, n);
-    }
-    free(arrays);
-    return PyLong_FromSsize_t(served);
+    if (memory) return refused;
+    PyErr_Clear();
+    return declined(b, args, n);
 }
 
 /* A copy of an array in which one element stands for many, as the gradient of a sum does; NULL for others. */

@@ -103,16 +103,15 @@ def prepared(optimizer, group, new) -> list:
                     check_sparse(optimizer)
         return [_Few(optimizer, options, dict.fromkeys(group["params"]))]
     states = optimizer.state
-    batches = {}  # parameters that agree in dtype, device and the scalars of their state
+    batches, batch, last = {}, None, None  # parameters that agree in dtype, device and the scalars of their state
     for p in dict.fromkeys(group["params"]):
         grad = p.grad
         if grad is None:
             continue
-        if grad.is_sparse:
+        is_sparse = grad.is_sparse
+        if is_sparse:
             check_sparse(optimizer)
-        data = p._data
-        arrays, counters, fresh = [data], [], False
-        key = [grad.is_sparse, p._type]
+        arrays, counters, key, fresh = [p._data], [], [is_sparse, p._type], False
         if slots:
             state = states[p]
             for name, initial, is_array in slots:
@@ -128,7 +127,8 @@ def prepared(optimizer, group, new) -> list:
                     counters.append(value._data)
                     key.append(value._data.item())
         key.append(fresh)
-        batch = batches.setdefault(tuple(key), ([], []))
+        if key != last:
+            batch, last = batches.setdefault(tuple(key), ([], [])), key
         batch[0].append((p, grad._data, arrays))
         batch[1].append(counters)
     scalars = [name for name, _, is_array in slots if not is_array]
@@ -227,14 +227,12 @@ class _Round:
 
     def listed(self, jobs):
         """Update parameters by calls of a kernel that takes lists, and what it does not serve one by one."""
-        while jobs:
-            _, gradients, arrays = zip(*jobs)
-            done = self.updated(self.kernel, list(gradients), list(map(list, zip(*arrays))))
-            if done is NotImplemented:
-                return self.apart(jobs)
-            if done < len(jobs):
-                self.alone(jobs[done])
-            jobs = jobs[done + 1 :]
+        _, gradients, arrays = zip(*jobs)
+        left = self.updated(self.kernel, list(gradients), list(map(list, zip(*arrays))))
+        if left is NotImplemented:
+            return self.apart(jobs)
+        for place in left:
+            self.alone(jobs[place])
 
     def apart(self, jobs):
         """Update parameters one by one."""

@@ -133,20 +133,21 @@ class _OnDevice(batching._Round):
         self.begun = True
         for name, whole in zip(self.scalars, self.counters):
             whole[...] = state[name]
-        several = self.optimizer.elementwise and self.takes_lists
-        while self.done < len(self.jobs):
-            self.done += self._together(state, range(self.done, len(self.jobs))) if several else 0
-            if self.done < len(self.jobs):
-                self._one(state, self.done)
-                self.done += 1
+        places = range(len(self.jobs))
+        if self.optimizer.elementwise and self.takes_lists:
+            places = self._together(state)
+            self.done = len(self.jobs) - len(places)
+        for place in places:
+            self._one(state, place)
+            self.done += 1
 
-    def _together(self, state, places) -> int:
-        """Update parameters by a call of a kernel that takes lists; return how many, from the first on, it served."""
-        _, gradients, arrays = zip(*[self.jobs[place] for place in places])
-        listed = {name: [one[place] for place in places] for name, one in state.items() if hasattr(one, "dtype")}
+    def _together(self, state):
+        """Update parameters by a call of a kernel that takes lists; return the places of what it did not serve."""
+        _, gradients, arrays = zip(*self.jobs)
+        listed = {name: list(one) for name, one in state.items() if hasattr(one, "dtype")}
         self.state = {**state, **listed, "fresh": False}
-        served = self.updated(self.kernel, list(gradients), list(map(list, zip(*arrays))))
-        return 0 if served is NotImplemented else served
+        left = self.updated(self.kernel, list(gradients), list(map(list, zip(*arrays))))
+        return range(len(self.jobs)) if left is NotImplemented else left
 
     def _one(self, state, place):
         self.state = {name: value[place] if hasattr(value, "dtype") else value for name, value in state.items()}

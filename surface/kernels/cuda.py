@@ -114,8 +114,8 @@ class CudaFunction:
             self._make_ready(dtype, device, threads)
         if self.per != "list":
             return self.launched(*arrays, *structs, *numbers, blocks)
-        done = self.checked(*lists, *numbers, blocks)
-        return done if isinstance(args[0], list) else None if done else NotImplemented
+        left = self.checked(*lists, *numbers, blocks)
+        return left if isinstance(args[0], list) else NotImplemented if left else None
 
     def _in_other_order(self, arrays, numbers):
         """Serve arrays of elements that all lie in memory in one order which is not row-major, in that order."""
@@ -253,9 +253,9 @@ def _launch_table(kernel, memory, given, table, count, before, blocks):
 
 
 def _list_text(function) -> str:
-    """Return the source of `launch(*lists, *numbers, blocks)`, which returns how many of the lists' arrays it served.
+    """Return the source of `launch(*lists, *numbers, blocks)`, which returns where in the lists what is not served is.
 
-    These are all up to the first that it does not serve, in as many launches as tables are filled.
+    All else is served in as many launches as tables are filled.
     """
     arrays = [f"a{n}" for n in range(function.arrays)]
     lists = "".join([f"l{n}, " for n in range(function.arrays)])
@@ -279,18 +279,19 @@ def launch({lists}{numbers}blocks):
     except IndexError:
         memory, given = arguments()
     pack(memory, {8 * (ROOM + 2)}, {numbers})
-    table, count, done, before, blocks = [], 0, 0, 0, 0
-    for {", ".join(arrays)} in zip({lists}):
+    table, left, count, before, blocks = [], [], 0, 0, 0
+    for place, ({", ".join(arrays)},) in enumerate(zip({lists})):
         size = a0.size
         if not ({" and ".join(wanted)}):
-            break
+            left.append(place)
+            continue
         table += {", ".join([f"{name}.data.ptr" for name in arrays])}, size, blocks
         blocks -= -size // {EACH}
         count += 1
         if count == {most}:
             before = launch_table(kernel, memory, given, table, count, before, blocks)
-            table, count, done, blocks = [], 0, done + count, 0
+            table, count, blocks = [], 0, 0
     launch_table(kernel, memory, given, table, count, before, blocks)
     pool.append((memory, given))
-    return done + count
+    return left
 """

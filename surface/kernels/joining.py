@@ -42,8 +42,9 @@ def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=
     `plain`: what is decorated does no more than to hand on its arguments, arrays and numbers; so calls of the op are
     calls of the C function.
 
-    `lists`: what is decorated may get lists in the place of arrays, and returns what the C function does: how many of
-    these calls, one with each list's first array and so on, it served. So a step of an optimizer is one call.
+    `lists`: what is decorated may get lists in the place of arrays, and returns what the C function does: the
+    places of those calls, one with each list's first array and so on, that it did not serve. So a step of an optimizer
+    is one call, whose parts may go to several threads.
 
     `halves`: the function takes half precision as it is, where others are given float32; what it does not serve
     `otherwise` gets in float32.

@@ -115,3 +115,25 @@ def test_arrays_in_any_order_of_memory_are_flat_if_it_is_the_same(order):
             t.grad = laid_out(given / 100) if t is p else torch.tensor(given / 100)
             optimizer.step()
     assert (p == q).all()
+
+
+@in_c
+def test_parameters_shared_out_among_threads_are_updated_as_one_after_the_other():
+    """Small and large ones, empty ones, one that the kernel declines, and two in the same memory."""
+
+    def stepped(kernels):
+        kind = type("Descent", (torch.optim.SGD,), {"kernels": kernels})
+        torch.manual_seed(0)
+        own = [torch.randn(n) for n in (5000, 3, 0, 70_000, 9000, 1, 12_345, 8000)]
+        both = torch.randn(20_000)
+        data = [*own, torch.randn(90, 90).t(), torch.randn(7000).bfloat16(), both[:15_000], both[5000:]]
+        parameters = [one.detach().requires_grad_() for one in data]
+        descent = kind(parameters, lr=0.1, momentum=0.9)
+        for p in parameters:
+            p.grad = torch.randn_like(p)
+        for _ in range(3):
+            descent.step()
+        return [p.detach() for p in parameters]
+
+    for ours, plain in zip(stepped(torch.optim.SGD.kernels), stepped({}), strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-6, atol=1e-6)
