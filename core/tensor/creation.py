@@ -31,6 +31,7 @@ def require_grad(tensor, requires_grad):
     if not dtypes.is_differentiable(tensor._type.np):
         whose = f"this one is {tensor.dtype}: convert it first, as in x.float()"
         raise RuntimeError(f"Only Tensors of floating point and complex dtype can require gradients; {whose}")
+    tensor._edge = None if tensor._type.rare else modes.LEAF  # no views are there yet that would have to know
     return tensor.requires_grad_()
 
 

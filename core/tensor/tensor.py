@@ -78,16 +78,15 @@ class Tensor(Description, Protocols):
         """Bring the history of a view up to date with in-place writes to its base; `used`: its values are, too."""
         view = self._view
         mark = view.base._view if type(view) is View else view
-        if used and type(mark) is Base and mark.handles is not None:
-            shared_memory.note_use(self, mark)
+        if type(mark) is Base:
+            if used and mark.handles is not None:
+                shared_memory.note_use(self, mark)
+            if mark.returns and view is not mark:
+                rare.follow_shape(view, mark)
         if copies:
             rare.follow_copy(self)
-        if type(view) is not View:
-            return
-        if type(mark) is Base and mark.returns:
-            rare.follow_shape(view, mark)
         generation = mark.generation if type(mark) is Base else 0
-        if view.generation == generation:
+        if type(view) is not View or view.generation == generation:
             return
         if (view.generation < 0 or generation and mark.flagged) and rare.follow_flag(self, view, generation, used):
             return

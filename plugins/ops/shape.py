@@ -396,7 +396,7 @@ def expand_on_cpu(xp, input, size):
             return expand.kernels["*"](xp, input, size)
     out = xp.ndarray(size, input.dtype, input, 0, strides)
     if 0 in strides:
-        out.flags.writeable = False
+        out.setflags(write=False)
     return out
 
 

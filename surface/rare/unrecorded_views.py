@@ -16,6 +16,7 @@ import weakref
 from plugrad import Tensor, enable_grad, inference_mode, no_grad
 from plugrad.graph.modes import LEAF, NOWHERE, mode
 from plugrad.graph.versions import UNTRACKED, written_since
+from plugrad.tensor.tensor import make
 from plugrad.tensor.views import FOLLOWS, next_generation
 
 OWN = -2  # in the place of a view's `when`: it is a leaf of its own
@@ -43,8 +44,9 @@ def follow_flag(tensor, view, generation: int, used) -> bool:
     if view.when == OWN and tensor._edge is None:
         view.when = FOLLOWS
     if view.when == FOLLOWS:
-        tensor._edge = None if base._edge is None else _stand_in(tensor)
-    looked = used is not None and (mode.grad or view.error is None)
+        stands = mode.records() or isinstance(tensor._edge, Tensor)
+        tensor._edge = None if base._edge is None else _stand_in(tensor) if stands else LEAF
+    looked = used is not None and (view.error is None or mode.records())
     if looked and written_since(tensor._data, ~view.generation if view.when < 0 else view.when) is not None:
         if isinstance(tensor._edge, Tensor):
             tensor._edge = LEAF
@@ -56,8 +58,8 @@ def _stand_in(tensor):
     """Return the edge of what is computed with such a view: no gradient goes on from there."""
     if isinstance(tensor._edge, Tensor) and tensor._edge._data is tensor._data:
         return tensor._edge
-    edge = Tensor._from_raw(tensor._data)
-    edge._edge, edge._view, edge._source = LEAF, NOWHERE, weakref.ref(tensor)
+    edge = make(tensor._data, tensor._type.plain, LEAF)
+    edge._view, edge._source = NOWHERE, weakref.ref(tensor)
     return edge
 
 

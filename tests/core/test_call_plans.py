@@ -180,3 +180,15 @@ def first_vjp(F, g, {name}):
 def test_names_are_those_that_python_reads():
     with pytest.raises(TypeError, match="a Python name"):
         register(plugrad.extend.unary(lambda xp, input: input + 1, name="\uff41", vjp=None))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: plugrad.randn(3, requires_grad=True), lambda: plugrad.tensor([1.0], requires_grad=True),
+    lambda: plugrad.ones_like(plugrad.ones(2), requires_grad=True), lambda: plugrad.eye(2, requires_grad=True),
+    lambda: plugrad.ones(2).new_zeros(3, requires_grad=True), lambda: plugrad.nn.Embedding(2, 2).weight,
+    lambda: plugrad.nn.Linear(2, 2).requires_grad_(False).requires_grad_().weight,
+])  # fmt: skip
+def test_a_new_leaf_is_not_looked_after_as_one_that_has_views(make):
+    """Each call with one that is would ask it first."""
+    leaf = make()
+    assert leaf.requires_grad and leaf._view is None
