@@ -18,7 +18,7 @@ from plugrad.graph import modes, rare
 from plugrad.graph.hooks import move_retained
 from plugrad.graph.modes import LEAF, mode, tick
 from plugrad.graph.nodes import Node
-from plugrad.graph.versions import UNTRACKED, copied, touch
+from plugrad.graph.versions import copied, touch
 from plugrad.tensor import inference
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.tensor import Tensor, from_raw
@@ -98,7 +98,7 @@ def reshape(op, target, values):
         target._view = result._view
         if kept:
             rare.keep_flag(target)
-    elif target._view is not UNTRACKED:
+    else:
         next_generation(target)
         back = (op, values[1:]) if len(before) == target.ndim else (needs.op("reshape"), (before,))
         target._view.returns += ((target._view.generation, *back),)
@@ -144,8 +144,7 @@ def store(target, result):
     if modes.writes and edge is not None and target._edge is None and mode.grad:
         for note in tuple(modes.writes):
             note(target)
-    array = target._data
-    saves_y = False
+    array, saves_y = target._data, False
     if edge is not None and isinstance(edge, Node) and edge.saved:
         if copied:
             rare.keep_old_value(edge, target)

@@ -5,30 +5,27 @@ from __future__ import annotations
 from plugrad.registry.namespaces import lazy_names
 
 __getattr__, __dir__ = lazy_names(globals(), None, {
+    "autograd.rare.unrecorded_views": "follow_flag keep_flag note_flag of_its_class one_of_several recorded shown_by "
+    "why_no_flag", "autograd.rare.operands": "beside_array check_cast check_elements check_out_dtype check_outs "
+    "device_mismatch in_dtype_of in_halves integer_scalar narrow of_two_devices refuse_mixture refuse_whole "
+    "takes_halves type_without_tensors", "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base "
+    "follow_reshape follow_write lift_saved old_value", "autograd.rare.function_mistakes": "gradients_of_hook "
+    "check_marked check_returned checked_gradient gradients_of_nested no_answer refuse_changed_gradient refuse_to_save "
+    "saved_once saved_variables the_vjp warn_of_old_style with_defaults", "autograd.rare.batched_grads": "batched_grad",
     "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap resizing store_overlapping",
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
-    "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result",
-    "autograd.rare.unrecorded_views": "follow_flag keep_flag note_flag of_its_class one_of_several recorded shown_by "
-    "why_no_flag",
     "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out ordered order_result",
-    "autograd.rare.overwritten": "overwriting", "overrides.asked": "ask get_default_nowrap_functions",
+    "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result", "autograd.graph.calls": "call_node",
+    "autograd.rare.anomaly": "check_nan explain note_stack watching_walks", "autograd.rare.overwritten": "overwriting",
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
-    "autograd.rare.copied_views": "follow_copy lent stands_for_view", "autograd.rare.result_tuples": "result_tuple",
-    "autograd.rare.callbacks": "run_queued", "autograd.rare.explanations": "check_needed",
+    "autograd.rare.copied_views": "follow_copy lent stands_for_view", "autograd.rare.first_sight": "misfit note_class",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",
     "autograd.rare.gradients_of_roots": "filled fitting_gradient", "autograd.forward_ad.functions": "function_of_duals",
-    "registry.third_parties.op_records": "check_op", "registry.third_parties.declarations": "check_declaration",
-    "autograd.rare.batched_grads": "batched_grad",
-    "autograd.rare.reshaped": "follow_shape keep_shape unlock", "autograd.rare.data_mistakes": "check_data refuse_grad",
-    "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.forward_ad.rules": "transposed",
-    "autograd.graph.multi_grad": "other_walk", "autograd.graph.saved": "raw_saved",
-    "autograd.rare.older_forms": "older_form", "autograd.rare.first_sight": "misfit note_class",
-    "autograd.graph.calls": "call_node", "autograd.rare.results": "fresh wrapped", "autograd.graph.edges": "stand_in",
-    "autograd.rare.operands": "beside_array check_cast check_elements check_out_dtype check_outs device_mismatch "
-    "in_dtype_of in_halves integer_scalar narrow of_two_devices refuse_mixture refuse_whole takes_halves "
-    "type_without_tensors",
-    "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base follow_reshape follow_write lift_saved "
-    "old_value", "autograd.rare.function_mistakes": "gradients_of_hook check_marked check_returned checked_gradient "
-    "gradients_of_nested no_answer refuse_changed_gradient refuse_to_save saved_once saved_variables the_vjp "
-    "warn_of_old_style with_defaults", "autograd.rare.anomaly": "check_nan explain note_stack watching_walks",
+    "registry.third_parties.declarations": "check_declaration", "autograd.rare.data_mistakes": "check_data refuse_grad",
+    "autograd.rare.reshaped": "follow_shape keep_shape unlock", "autograd.rare.cast_inputs": "keep_old_value note_copy",
+    "overrides.asked": "ask get_default_nowrap_functions", "registry.third_parties.op_records": "check_op",
+    "autograd.rare.result_tuples": "result_tuple", "autograd.rare.explanations": "check_needed",
+    "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form",
+    "autograd.graph.multi_grad": "other_walk", "autograd.rare.results": "fresh wrapped",
+    "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
 })  # fmt: skip

@@ -90,15 +90,17 @@ class Tensor(Description, Protocols):
             return
         if (view.generation < 0 or generation and mark.flagged) and rare.follow_flag(self, view, generation, used):
             return
-        if view.refusal() is not None:
-            return view.check() if mode.grad and (self._edge is not None or view.base._edge is not None) else None
-        with inference_mode(False), enable_grad():
-            current = view.base
-            for step in view.steps():
-                current = step.step_tensor(current)
-        move_retained(self._edge, current._edge)
-        self._edge = current._edge
-        view.generation = generation
+        if view.base._edge is None and self._edge in (None, LEAF):  # a flag of its own stays
+            view.generation = generation
+        elif view.refusal() is None:
+            with inference_mode(False), enable_grad():
+                current = view.base
+                for step in view.steps():
+                    current = step.step_tensor(current)
+            move_retained(self._edge, current._edge)
+            self._edge, view.generation = current._edge, generation
+        elif mode.grad:
+            view.check()
 
     @property
     def requires_grad(self) -> bool:

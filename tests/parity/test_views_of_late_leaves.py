@@ -21,6 +21,7 @@ VIEWS = {
     "of a view": "v = b.view(-1)[1:]",
     "with a flag": "v = b[:2].requires_grad_()",
     "detached": "v = b.detach()",
+    "of .data": "b = b.data\nv = b[:2]",
 }
 BEFORE = ["", "b.add_(1)", "v.detach().add_(1)", "with T.no_grad(): b.add_(1)", "b.data.add_(1)"]
 FLAGS = [
@@ -31,7 +32,7 @@ FLAGS = [
 AFTER = [
     "", "with T.no_grad(): v.add_(1)", "with T.no_grad(): b.add_(1)", "v.add_(1)", "v.requires_grad_()",
     "v.requires_grad_(False)", "v.detach_()", "v.requires_grad_()\nwith T.no_grad(): v.add_(1)",
-    "b.requires_grad_(False)", "u = v * 3", "v.mul_(o.sum())",
+    "b.requires_grad_(False)", "u = v * 3", "v.mul_(o.sum())", "b.t_()",
 ]  # fmt: skip
 USES = [
     "(v * 2).sum().backward()", "v.sum().backward()", "s = T.autograd.grad((v * 2).sum(), b, allow_unused=True)",
