@@ -110,7 +110,7 @@ def mark_view(source, op, rest, output=None):
     elif type(mark) is View:
         view.base, view.parent, view.generation = mark.base, mark, mark.generation
     else:
-        if mark is versions.UNTRACKED:  # their arrays do not tell that they are of one tensor: all count for the storage
+        if mark is versions.UNTRACKED:  # arrays do not tell of which views they are: all count for the storage
             source._view = mark = Base(0)
         view.base, view.parent, view.generation = source, None, mark.generation if type(mark) is Base else 0
     view.op, view.rest, view.output, view.when, view.error = op, rest, output, versions.last_write, None

@@ -144,6 +144,30 @@ def halves(program, found, oracle, subject, watch):
 
 
 @kind
+def edges_of_subclasses(program, found, oracle, subject, watch):
+    """PyTorch gives an edge of a view without history of a subclass, to a node of that call alone; of others none.
+
+    The difference goes without the subclass.
+    """
+    if not strict(found, "no gradient is computed for a view that was made") or "get_gradient_edge" not in program[-1]:
+        return False
+    return _goes(program, [re.sub(r"\.as_subclass\(\w+\)", "", one) for one in program], oracle, subject, watch)
+
+
+@kind
+def resized_views(program, found, oracle, subject, watch):
+    """An out= that gets another shape keeps its history, which has the old one; a view of PyTorch's gets a new one.
+
+    The difference goes when it is no view.
+    """
+    resized = re.findall(r"out=(v\d+)", "\n".join(program))
+    if not strict(found, "that is the shape that a tensor had when it was recorded") or not resized:
+        return False
+    made = rf"(?s)(.*?\b(?:{'|'.join(resized)}) = )(.*)"
+    return _goes(program, [re.sub(made, r"\1(\2).clone()", one) for one in program], oracle, subject, watch)
+
+
+@kind
 def places_overwritten(program, found, oracle, subject, watch):
     """Places that a program overwrites by .data, which no one notices, may lie outside: no gradient arrives there.
 
