@@ -112,7 +112,7 @@ def shown(T, steps):
 @pytest.mark.parametrize("view", VIEWS)
 def test_views_made_before_their_base_required_grad(view):
     programs = list(itertools.product(BEFORE, FLAGS, AFTER, USES))
-    for steps in programs[sum(map(ord, view)) % 7 :: 7]:  # a seventh of them, another one for each kind of view
+    for steps in programs[sum(map(ord, view)) % 9 :: 9]:  # a ninth of them, another one for each kind of view
         program = [step for step in (VIEWS[view], *steps) if step]
         assert shown(torch, program) == shown(plugrad, program), "\n".join(program)
 
@@ -120,12 +120,8 @@ def test_views_made_before_their_base_required_grad(view):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("made", WITHOUT_HISTORY)
 def test_what_was_computed_with_a_view_leads_nowhere_whatever_it_becomes(made):
-    programs = [
-        [*WITHOUT_HISTORY[made], *steps]
-        for steps in itertools.product(EARLIER, SINCE, ASKED)
-        if "hooks" not in steps[0] or "create_graph" not in steps[2]  # what they unpack leads nowhere for good
-    ]
-    for program in programs[sum(map(ord, made)) % 5 :: 5]:
+    programs = [[*WITHOUT_HISTORY[made], *steps] for steps in itertools.product(EARLIER, SINCE, ASKED)]
+    for program in programs[sum(map(ord, made)) % 7 :: 7]:
         assert shown(torch, program) == shown(plugrad, program), "\n".join(program)
 
 
