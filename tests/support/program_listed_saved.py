@@ -363,7 +363,7 @@ def views_of_layers(program, found, oracle, subject, watch):
     """
     if matches(r"max_pool1d\(", program) and found.kind == "values" and matches("materialize_grads=True", program[-1:]):
         return not np.any(found.expected)  # a view that was written in another place is no part of the graph
-    composed = r"nn\.(Linear|Sequential)\(|T\.(einsum|tensordot|inner|linalg\.multi_dot)\("
+    composed = r"nn\.(Linear|Sequential)\(|T\.(einsum|tensordot|inner|chain_matmul|linalg\.multi_dot)\("
     if found.kind == "requires_grad" and matches(composed, program):
         copied = [re.sub(rf"(v\d+ = )(.*(?:{composed}).*)", r"\1(\2).clone()", statement) for statement in program]
         return difference(copied, oracle, subject, watch) is None
