@@ -90,7 +90,7 @@ class Tensor(Description, Protocols):
             return
         if (view.generation < 0 or generation and mark.flagged) and rare.follow_flag(self, view, generation, used):
             return
-        if view.base._edge is None and self._edge in (None, LEAF):  # a flag of its own stays
+        if view.base._edge is None:  # a flag or history of its own stays
             view.generation = generation
         elif view.refusal() is None:
             with inference_mode(False), enable_grad():

@@ -479,6 +479,10 @@ PROGRAMS = {
         u.requires_grad_()
         b.unsqueeze_(0)
         u.sum().backward()
+        w = u * 2
+        x = w[:1]
+        w.detach_()
+        w.unsqueeze_(0)
     """,
     "what .data returned and its views are written together, and follow its shape": """
         w = T.ones(2, requires_grad=True)
