@@ -187,7 +187,7 @@ class CarefulWalk(Walk):
     def run(self, roots, uses=None) -> None:
         if self.targets is not None:
             uses = self._count_uses([edge for edge, _ in roots])
-            for edge, g in roots:
+            for edge, g in roots if len(roots) == 1 else ():  # of several that lead to no target PyTorch runs no hooks
                 rare = edge.rare if edge.edges else edge.__dict__.get("_hooks")
                 if rare is not None and edge not in self.leads:
                     run_before(rare, g, self.on_tensors)
