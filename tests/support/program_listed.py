@@ -365,17 +365,31 @@ def formulas_behind_views(program, found, oracle, subject, watch):
 
 @kind
 def several_targets(program, found, oracle, subject, watch):
-    """PyTorch leaves hooks out of the gradient of a tensor that leads to another one that was asked for."""
-    if found.kind not in ("values", "log", "grad.values", "requires_grad"):
-        return False
-    return matches("register_", program) and matches(r"autograd\.grad\(.*\[v\d+, v\d+\]", program)
+    """PyTorch leaves hooks out of the gradient of a tensor that leads to another one that was asked for.
+
+    The difference goes when they are asked for one by one.
+    """
+    both = r" = T\.autograd\.grad\((.*), \[(v\d+), (v\d+)\](.*)\)$"
+    first, second = r"*T.autograd.grad(\1, [\2]\4)", r"*T.autograd.grad(\1, [\3]\4)"
+    apart = [re.sub(both, f" = {first}, {second}", _retaining_once(statement)) for statement in program]
+    hooked = matches("register_", program) and apart != program
+    return hooked and difference(apart, oracle, subject, watch) is None
+
+
+def _retaining_once(statement: str) -> str:
+    return statement if "retain_graph" in statement else re.sub(r"\)$", ", retain_graph=True)", statement)
 
 
 @kind
 def other_outputs(program, found, oracle, subject, watch):
-    """PyTorch walks to an op if any of its outputs is asked for."""
-    several = matches(r"(^|\n +)v\d+, \*?v\d+(, _)? = (?!T\.autograd)|\)\[0\]$", program)
-    return found.kind in ("log", "grad", "grad.values") and several and matches(r"autograd\.grad\(|inputs=", program)
+    """PyTorch walks to an op if any of its outputs is asked for.
+
+    The difference goes when these are outputs of ops of their own.
+    """
+    several = r"(?s)^((?:.*\n +)?v\d+, \*?v\d+(?:, _)? = )(?!T\.autograd)(.*)$"
+    apart = [re.sub(several, r"\1[one * 1 for one in \2]", statement) for statement in program]
+    asked = apart != program and matches(r"autograd\.grad\(|inputs=", program)
+    return asked and difference(apart, oracle, subject, watch) is None
 
 
 # ---------------------------------------------------------------------------------------------------- errors
