@@ -106,7 +106,7 @@ class Tensor(Description, Protocols):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Assign to a leaf to change it."""
         own = self._edge is not None and (type(self._view) is not View or not follows_base(self))
-        return own or self._live_edge(None) is not None
+        return own or self._is_view() and self._type.is_differentiable and self._view.base.requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value=None):

@@ -15,12 +15,12 @@ with warnings.catch_warnings():
     torch = pytest.importorskip("torch")
 
 import plugrad
-from support import programs_of_autograd, programs_of_tensors
+from support import programs_of_autograd, programs_of_tensors, programs_of_views
 from support.program_kinds import KINDS
 from support.program_runs import difference, shrink
 from support.random_programs import find, write
 
-FOUND = programs_of_autograd.PROGRAMS | programs_of_tensors.PROGRAMS
+FOUND = programs_of_autograd.PROGRAMS | programs_of_tensors.PROGRAMS | programs_of_views.PROGRAMS
 
 
 def lines(source: str) -> list[str]:

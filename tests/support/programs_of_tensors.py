@@ -468,31 +468,4 @@ PROGRAMS = {
         v4 = v0.norm(2, dim=(0, 1, 2))
         v5 = v0.norm("nuc", 0)
     """,
-    "a view keeps a flag of its own when its base, which has none, gets another shape": """
-        b = T.tensor([[1.5, 2.0]])
-        v = b[...]
-        v.requires_grad = True
-        b.t_()
-        v.sum().backward()
-        with T.no_grad():
-            u = b[:1]
-        u.requires_grad_()
-        b.unsqueeze_(0)
-        u.sum().backward()
-        w = u * 2
-        x = w[:1]
-        w.detach_()
-        w.unsqueeze_(0)
-    """,
-    "what .data returned and its views are written together, and follow its shape": """
-        w = T.ones(2, requires_grad=True)
-        x = T.ones(1, 2)
-        d = x.data
-        v = d[:1]
-        y = v * w
-        d.t_()
-        d.mul_(T.tensor([[2.0], [3.0]], requires_grad=True))
-        v.sum().backward()
-        y.sum().backward()
-    """,
 }

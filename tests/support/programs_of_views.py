@@ -1,0 +1,36 @@
+"""Programs that once differed from PyTorch: histories of views, and of what `.data` returns; source about a module `T`."""
+
+PROGRAMS = {
+    "a view keeps a flag of its own when its base, which has none, gets another shape": """
+        b = T.tensor([[1.5, 2.0]])
+        v = b[...]
+        v.requires_grad = True
+        b.t_()
+        v.sum().backward()
+        with T.no_grad():
+            u = b[:1]
+        u.requires_grad_()
+        b.unsqueeze_(0)
+        u.sum().backward()
+        w = u * 2
+        x = w[:1]
+        w.detach_()
+        w.unsqueeze_(0)
+    """,
+    "a view that can't be used any more says that it requires grad": """
+        b = T.tensor([[1.0, 2.0]])
+        v = Views.apply(b)
+        b[..., -1] += T.tensor(2.0, requires_grad=True)
+    """,
+    "what .data returned and its views are written together, and follow its shape": """
+        w = T.ones(2, requires_grad=True)
+        x = T.ones(1, 2)
+        d = x.data
+        v = d[:1]
+        y = v * w
+        d.t_()
+        d.mul_(T.tensor([[2.0], [3.0]], requires_grad=True))
+        v.sum().backward()
+        y.sum().backward()
+    """,
+}
