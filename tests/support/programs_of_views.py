@@ -1,4 +1,4 @@
-"""Programs that once differed from PyTorch: histories of views, and of what `.data` returns; source about a module `T`."""
+"""Programs that once differed from PyTorch: views and what `.data` returns; source about a module `T`."""
 
 PROGRAMS = {
     "a view keeps a flag of its own when its base, which has none, gets another shape": """
