@@ -30,7 +30,7 @@ def listed(program: list[str], found, oracle, subject, watch=True) -> str | None
     for function in KINDS:
         try:
             meant = function(program, found, oracle, subject, watch)
-        except (RuntimeError, LookupError, TypeError, AttributeError):  # what it looks at is not there
+        except (RuntimeError, LookupError, TypeError, AttributeError, SyntaxError):  # what it looks at is not there
             continue
         if meant:
             return function.__doc__.partition("\n")[0]

@@ -236,13 +236,25 @@ def _is_view(name, program, library) -> bool:
 
 @kind
 def lost_hooks(program, found, oracle, subject, watch):
-    """PyTorch forgets the hooks of views, and that they retain gradients, when their memory is written."""
+    """PyTorch forgets the hooks of views, and that they retain gradients, when their memory is written.
+
+    The difference goes when they are copies.
+    """
     unrecorded = r"no_grad|inference|enabled\(False|logical_|\.data|detach\(\)\."
     retained = found.kind == "grad" or found.kind.startswith("grad.")
     seen = found.kind == "log" or retained and any(_is_view(found.name, program, one) for one in (oracle, subject))
     written = matches(unrecorded, program) or matches(r"[a-z]_\(|\] [*+-]?= |AddOne|Dirty", program)
     seen = seen or found.kind in ("values", "retains_grad") or lenient(found, "not have been used")
-    return seen and matches("retain_grad|register_|inputs=", program) and written
+    if not seen or not matches("retain_grad|register_|inputs=", program) or not written:
+        return False
+    asked = r"(v\d+)\.(?:grad_fn\.)?(?:register_|retain_grad)|\[(v\d+)\](?:, lambda|\)$)"
+    asked = re.findall(asked, "\n".join(program))
+    with after(program, oracle) as run:
+        views = {name for name, t in run.tensors().items() if t._is_view() or t._base is not None}
+    made = rf"(?s)^((?:with [^\n]*\n +)?(?:{'|'.join({*sum(asked, ())} & views)}) = )(.*)$"
+    copied = [re.sub(made, r"\1(\2).clone()", statement) for statement in program]
+    left = None if copied == program else difference(copied, oracle, subject, watch)
+    return copied != program and (left is None or listed(copied, left, oracle, subject, watch) is not None)
 
 
 @kind
@@ -370,14 +382,11 @@ def several_targets(program, found, oracle, subject, watch):
     The difference goes when they are asked for one by one.
     """
     both = r" = T\.autograd\.grad\((.*), \[(v\d+), (v\d+)\](.*)\)$"
-    first, second = r"*T.autograd.grad(\1, [\2]\4)", r"*T.autograd.grad(\1, [\3]\4)"
-    apart = [re.sub(both, f" = {first}, {second}", _retaining_once(statement)) for statement in program]
+    first, second = [rf"*T.autograd.grad(\1, [\{n}]\4, retain_graph=True)" for n in (2, 3)]
+    free = [one.replace(", retain_graph=True", "") if re.search(both, one) else one for one in program]
+    apart = [re.sub(both, f" = {first}, {second}", statement) for statement in free]
     hooked = matches("register_", program) and apart != program
     return hooked and difference(apart, oracle, subject, watch) is None
-
-
-def _retaining_once(statement: str) -> str:
-    return statement if "retain_graph" in statement else re.sub(r"\)$", ", retain_graph=True)", statement)
 
 
 @kind

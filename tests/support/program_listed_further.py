@@ -168,6 +168,18 @@ def resized_views(program, found, oracle, subject, watch):
 
 
 @kind
+def hooks_of_what_accumulates_no_more(program, found, oracle, subject, watch):
+    """PyTorch calls the hooks after accumulation of a leaf that requires no gradient any more, which gets none.
+
+    The difference goes when the leaf goes on requiring one.
+    """
+    if found.kind != "log" or not matches("register_post_accumulate_grad_hook", program):
+        return False
+    ended = r"v\d+\.requires_grad(_\(False\)| = False)$"
+    return _goes(program, [re.sub(ended, "pass", statement) for statement in program], oracle, subject, watch)
+
+
+@kind
 def places_overwritten(program, found, oracle, subject, watch):
     """Places that a program overwrites by .data, which no one notices, may lie outside: no gradient arrives there.
 

@@ -117,8 +117,9 @@ class Run:
         # Looking at tensors is not noted, nor what functions of Python are made of or walks run again.
         inside = re.search(r"T\.(distributions|nn|autograd)\.|backward", statement)
         self.names["noting"] = names_nodes(statement) and not inside
+        code = compiled(statement)  # a program that is none shows nothing
         try:
-            exec(compiled(statement), self.names)
+            exec(code, self.names)
         except Exception as error:
             self.message = str(error)[:200]
             return type(error).__name__
