@@ -12,8 +12,8 @@ from plugrad.tensor.tensor import ensure_tensor
 def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -> None:
     """Accumulate the complete gradients of leaves, [leaf, gradient, leaf, gradient, ...], and empty the list.
 
-    Gradients are raw arrays, or with `on_tensors` Tensors; None where none arrived. With `targets` only those leaves
-    accumulate that it maps to True; gradients of the others among them go to the dict `captured`.
+    Gradients are raw arrays, or with `on_tensors` Tensors; None where none arrived. With `targets`, which has them all,
+    only those leaves accumulate that it maps to True; gradients of the others go to the dict `captured`.
     """
     leaves.reverse()
     while leaves:
@@ -25,10 +25,8 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
         rare = extras.get("_hooks") if extras else None
         if rare is not None and leaves[-1] is not None:
             leaves[-1] = run_before(rare, leaves[-1], on_tensors)
-        if targets is not None and not targets.get(leaf):
-            g = leaves.pop()
-            if leaf in targets:
-                captured[leaf] = g
+        if targets is not None and not targets[leaf]:
+            captured[leaf] = leaves.pop()
             continue
         if leaves[-1] is None or (leaf._edge if leaf._view is None else leaf._live_edge()) is not LEAF:
             if leaves.pop() is not None and leaf._edge is not None:

@@ -11,12 +11,12 @@ from plugrad.tensor.layouts import lay_out
 exist = False  # whether there ever was one
 
 
-def mark(tensor):
-    """Make a new tensor an inference tensor; return it."""
+def mark(tensor, is_fixed=True):
+    """Make a new tensor an inference tensor; if not `is_fixed`, it may be written where the mode is off; return it."""
     global exist
     exist = True
     tensor._type = lay_out(tensor)._type.variant()
-    tensor.__dict__["_inference"] = True
+    tensor.__dict__["_inference"] = is_fixed
     return tensor
 
 
@@ -53,8 +53,8 @@ def not_saved(what: str) -> str:
 
 
 def check_writable(tensor) -> None:
-    """Raise RuntimeError if a tensor is an inference tensor and the mode is off."""
-    if not mode.inference and marked(tensor):
+    """Raise RuntimeError if a tensor is an inference tensor that is fixed, and the mode is off."""
+    if not mode.inference and tensor.__dict__.get("_inference"):
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed: clone() it to get a normal "
             "tensor, and write to that"

@@ -220,7 +220,8 @@ class Tensor(Description, Protocols):
         ttype = lay_out(self)._type
         if ttype.plain is not ttype:
             result = make(self._data, ttype.plain) if type(self) is Tensor else self._detach_of_subclass()
-            return inference.mark(result) if inference.marked(self) and isinstance(result, Tensor) else result
+            marked = inference.marked(self) and isinstance(result, Tensor)
+            return inference.mark(result, mode.inference) if marked else result
         result = make(self._data, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
         if self._view is not None:
@@ -243,7 +244,7 @@ class Tensor(Description, Protocols):
         array = lay_out(self)._data
         result = make(array if self._type.symbolic else array[...], self._type.plain)
         result._view, result._source = UNTRACKED, weakref.ref(self)
-        return inference.mark(result) if inference.marked(self) else result
+        return inference.mark(result, mode.inference) if inference.marked(self) else result
 
     @data.deleter
     def data(self):
@@ -269,7 +270,7 @@ class Tensor(Description, Protocols):
 
     @property
     def _version(self) -> int:
-        if inference.marked(self):
+        if self.__dict__.get("_inference"):
             raise RuntimeError("Inference tensors do not track version counter: clone() it to get a normal tensor")
         return version(self)
 

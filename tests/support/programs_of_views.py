@@ -33,4 +33,15 @@ PROGRAMS = {
         v.sum().backward()
         y.sum().backward()
     """,
+    "what detach() and .data make of an inference tensor elsewhere may be written": """
+        with T.inference_mode():
+            a = T.ones(2)
+        c = a.detach()
+        c.add_(1)
+        a.data.mul_(3)
+        AddOne.apply(a.data)
+        a.view(-1).detach().fill_(2)
+        T.add(a, 1, out=c)
+        c.requires_grad_()
+    """,
 }
