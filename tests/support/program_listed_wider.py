@@ -119,10 +119,11 @@ def asked_twice(program, found, oracle, subject, watch):
 def views_of_subclasses(program, found, oracle, subject, watch):
     """PyTorch makes views of what an op or Function returns to a class, and refuses to write to some of these.
 
-    The difference goes when the tensors are of no subclass.
+    Those that it makes under no_grad() have no history, and get no gradient. The difference goes when the tensors are
+    of no subclass.
     """
     words = "is a view and is being modified inplace", "A view was created in no_grad mode"
-    if not lenient(found, *words) and found.kind not in HISTORY:
+    if not lenient(found, *words) and found.kind not in (*HISTORY, "grad"):
         return False
     plain = [re.sub(r"\.as_subclass\(\w+\)", "[...]", statement) for statement in program]
     if plain == program:
