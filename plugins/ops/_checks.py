@@ -59,7 +59,15 @@ def ints(values) -> tuple:
     """Return a sequence as a tuple of ints; TypeError for floats, and for a bool that PyTorch takes for no size."""
     if values and type(values[0]) is bool:
         raise TypeError(f"expected a sequence of ints, but found element of type bool at pos 0; write {int(values[0])}")
-    return tuple(map(index, values))
+    return tuple(map(whole, values))
+
+
+def whole(value) -> int:
+    """Return what stands for a whole number as an int; TypeError for anything else.
+
+    An int stays the object that it is: one that stands for a size that varies has what it is for all sizes.
+    """
+    return value if isinstance(value, int) and type(value) is not bool else index(value)
 
 
 def ordered_floats(array):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import index
 
+from ._checks import whole
 from ._geometry import key, per_axis
 
 
@@ -121,7 +121,7 @@ def _adaptive_axes(function, n, shape, output_size):
     if len(output_size) != n:
         wanted = "'output_size' should contain one int" if n == 1 else f"output_size must be {n}"
         raise RuntimeError(f"{function}: {wanted} numbers, but got {output_size}")
-    size = [length if s is None else index(s) for s, length in zip(output_size, shape[-n:])]
+    size = [length if s is None else whole(s) for s, length in zip(output_size, shape[-n:])]
     if max(size) >= 1 << 31:
         raise RuntimeError(f"{function}: not enough memory for a result of the size {output_size}")
     if min(size) < 0:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from operator import index
 
 from plugrad import float32, is_grad_enabled
 from plugrad.extend import Op, collect, composite, held_back, hookimpl
 
-from ._checks import ints
+from ._checks import ints, whole
 from .normalization_kernels import _running_average
 
 
@@ -232,7 +231,7 @@ def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
     tensor([[-1.,  1., -1.,  1.]])
     """
     shape = input.shape
-    groups, channels = _groups(shape, index(num_groups))
+    groups, channels = _groups(shape, whole(num_groups))
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and tuple(part.shape) != (channels,):
             raise RuntimeError(

@@ -48,7 +48,7 @@ def lstm_sequence(xp, gates, hidden, cell, weight):
     n = cell.shape[-1]
     half, rest = _slopes(xp, n, gates.dtype)
     shares, inner = gates * half, weight * half
-    outputs = xp.empty((len(gates), *cell.shape), dtype=cell.dtype)
+    outputs = xp.empty((gates.shape[0], *cell.shape), dtype=cell.dtype)
     cells = xp.empty_like(outputs)
     for share, output, after in zip(shares, outputs, cells):
         active = xp.matmul(hidden, inner)
@@ -75,7 +75,7 @@ def lstm_sequence_samples(make):
 @lstm_sequence.kernel("cpu")
 @native("lstm", otherwise=lstm_sequence)
 def lstm_in_c(call, xp, gates, hidden, cell, weight):
-    outputs = xp.empty((len(gates), *cell.shape), cell.dtype)
+    outputs = xp.empty((gates.shape[0], *cell.shape), cell.dtype)
     cells = xp.empty_like(outputs)
     done = call(*map(xp.ascontiguousarray, (gates, hidden, cell)), weight, outputs, cells)
     return (outputs, cells) if done is None else done
@@ -226,7 +226,7 @@ def gru_sequence(xp, gates, hidden, weight, bias):
         values = [value if value is None else value.astype(_SINGLE) for value in (gates, hidden, weight, bias)]
         return gru_sequence.kernels["*"](xp, *values).astype(hidden.dtype)
     n = hidden.shape[-1]
-    outputs = xp.empty((len(gates), *hidden.shape), dtype=hidden.dtype)
+    outputs = xp.empty((gates.shape[0], *hidden.shape), dtype=hidden.dtype)
     for share, output in zip(gates, outputs):
         of_hidden = xp.matmul(hidden, weight)
         if bias is not None:
@@ -249,7 +249,7 @@ def gru_sequence_samples(make):
 @gru_sequence.kernel("cpu")
 @native("gru", otherwise=gru_sequence)
 def gru_in_c(call, xp, gates, hidden, weight, bias):
-    outputs = xp.empty((len(gates), *hidden.shape), hidden.dtype)
+    outputs = xp.empty((gates.shape[0], *hidden.shape), hidden.dtype)
     rest = () if bias is None else (xp.ascontiguousarray(bias),)
     done = call(xp.ascontiguousarray(gates), xp.ascontiguousarray(hidden), weight, outputs, *rest)
     return outputs if done is None else done

@@ -339,9 +339,14 @@ def _mean_squares(xp, input, dim, keepdim, correction):
             UserWarning,
             stacklevel=2,
         )
-    away = input - total(xp, input, dim, True) / input.dtype.type(n)
+    away = input - total(xp, input, dim, True) / _divisor(input.dtype, n)
     squares = away.real * away.real + away.imag * away.imag if away.dtype.kind == "c" else away * away
-    return total(xp, squares, dim, keepdim) / squares.dtype.type(max(n - correction, 0))
+    return total(xp, squares, dim, keepdim) / _divisor(squares.dtype, max(n - correction, 0))
+
+
+def _divisor(dtype, n):
+    """Return a number by which arrays of a dtype are divided: as it is, where NumPy takes it for one of that dtype."""
+    return n if dtype.kind in "fc" else dtype.type(n)
 
 
 @reduction(at=(), node="VarBackward0")

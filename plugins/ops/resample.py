@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil
+from math import ceil, trunc
 
 import numpy
 
@@ -238,7 +238,7 @@ _MODES = {
 def _scaled(size, factor):
     if not abs(size * factor) < 1 << 63:  # nor is NaN
         raise RuntimeError(f"value cannot be converted to type int64_t without overflow: scale_factor is {factor}")
-    return int(size * factor)
+    return trunc(size * factor)
 
 
 def _target(input, size, scale_factor, recompute_scale_factor):

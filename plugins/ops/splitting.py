@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from operator import index
-
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
-from ._checks import dtype_word, ints, refuse_arrays
+from ._checks import dtype_word, ints, refuse_arrays, whole
 from .views import as_strided_array
 
 
@@ -30,8 +28,10 @@ def split_evenly(xp, input, split_size, dim=0):
     n = input.shape[dim]
     if split_size == 0 and n:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
-    lead, step = (slice(None),) * dim, split_size or 1
-    return tuple([input[(*lead, slice(i, i + step))] for i in range(0, n or 1, step)])
+    lead, step, starts = (slice(None),) * dim, split_size or 1, [0]
+    while starts[-1] + step < n:  # range() would take the number behind a size that varies
+        starts.append(starts[-1] + step)
+    return tuple([input[(*lead, slice(i, i + step))] for i in starts])
 
 
 @split_evenly.vjp
@@ -107,7 +107,7 @@ def split(F, tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     if split_size is not None or split_size_or_sections is None:
         split_size_or_sections = given("split", split_size=split_size, split_size_or_sections=split_size_or_sections)
     if hasattr(split_size_or_sections, "__index__"):
-        return F.split_evenly(tensor, index(split_size_or_sections), dim)
+        return F.split_evenly(tensor, whole(split_size_or_sections), dim)
     return F.split_with_sizes(tensor, split_size_or_sections, dim)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import index
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
-from ._checks import ints
+from ._checks import ints, whole
 from .strided import memory_of
 
 
@@ -172,8 +171,8 @@ def movedim(F, input, source, destination):
     """
     if isinstance(source, (tuple, list)) is not isinstance(destination, (tuple, list)):
         raise TypeError("movedim() received an invalid combination of arguments: source and destination differ in kind")
-    source = ints(source) if isinstance(source, (tuple, list)) else (index(source),)
-    destination = ints(destination) if isinstance(destination, (tuple, list)) else (index(destination),)
+    source = ints(source) if isinstance(source, (tuple, list)) else (whole(source),)
+    destination = ints(destination) if isinstance(destination, (tuple, list)) else (whole(destination),)
     order = _moved(input.ndim, source, destination)
     return F.permute(input, order) if order else F.reshape(input, ())
 

@@ -165,6 +165,7 @@ class Recorder:
         self.known: dict[int, Buffer] = {}
         self.failure = self.op = None
         self.drew = self.expanding = False
+        self.looked_into = 0  # how many kernels were
         self.settled: set = set()  # buffers that are the same at each call though a step fills them
 
     def refusal(self, why, final=False, kind=CaptureError) -> CaptureError:

@@ -360,7 +360,7 @@ class Captured:
         if not leaves:
             raise recorder.refusal("a result requires a gradient that leads to nothing the program was given")
         self.wanted = leaves
-        ones = [make(recorder.array(numpy.ones_like(r._data.example), "argument"), r._type.plain) for r in roots]
+        ones = [self._gradient_of(r) for r in roots]
         try:
             grads = autograd.grad(roots, [s.tensor for s in leaves], ones, allow_unused=True)
         except Exception as error:
@@ -376,6 +376,11 @@ class Captured:
         self.root_grads = [g._data.value for g in ones]
         self.gradients = [None if g is None else g._data.value for g in grads]
         self.ends.append(len(recorder.steps))
+
+    def _gradient_of(self, root):
+        """Return the tensor that stands for the gradient of a result, of its shape for all sizes."""
+        self.recorder.given = (root._data,)
+        return make(self.recorder.array(numpy.ones_like(root._data.example), "argument"), root._type.plain)
 
     def _look_at_containers(self, outputs):
         """Refuse results that a call could not make again: `structure` is a nest of the same types, no more."""

@@ -12,11 +12,27 @@ import numpy
 from plugrad import kernels
 from plugrad.compiler.arrays import Array
 from plugrad.compiler.graph import Step, changed, plainly
-from plugrad.compiler.sizes import CaptureError
+from plugrad.compiler.logs import Log
+from plugrad.compiler.sizes import CaptureError, Scope
 
 
 def expanded(recorder, kernel, xp, args, kwargs):
     """Return (result, inner steps) of a call of a kernel in C, or None for what can't be said in such steps."""
+    sizes = recorder.sizes
+    if not hasattr(kernel, "adapter"):
+        return None
+    recorder.looked_into += 1
+    if sizes is not None and recorder.looked_into in sizes.whole:
+        return None
+    parts = _parts(recorder, kernel, xp, args, kwargs)
+    if type(sizes) is Log and parts is not None:
+        sizes.expanded.add(recorder.looked_into)
+    elif type(sizes) is Scope and parts is None:
+        sizes.cannot_expand(recorder.looked_into)
+    return parts
+
+
+def _parts(recorder, kernel, xp, args, kwargs):
     while hasattr(kernel, "adapter"):
         mark, first, failure = len(recorder.steps), len(recorder.buffers), recorder.failure
         recorder.expanding = True

@@ -9,10 +9,14 @@ from plugrad.compiler.sizes import Dim, Real
 
 
 class Log:
-    """What a capture with one size was told, and its steps as `forms_of` has them."""
+    """What a capture with one size was told, and its steps as `forms_of` has them.
 
-    def __init__(self, size):
+    `expanded` are the calls of kernels that came down to calls in C, `whole` those that are not to, by number.
+    """
+
+    def __init__(self, size, whole=frozenset()):
         self.size, self.all, self.forms = size, [], None
+        self.whole, self.expanded = whole, set()
 
     def told(self, ints, given=()):
         self.all.append(ints)

@@ -46,8 +46,9 @@ class Scope:
     `logs` are those of captures with some sizes, by size; while it is `open` what is decided is noted.
     """
 
-    def __init__(self, high, hint, logs):
+    def __init__(self, high, hint, logs, whole=None):
         self.low, self.high, self.hint, self.logs = LOWEST, high, hint, logs
+        self.whole = set() if whole is None else whole  # calls of kernels that are not looked into, by number
         self.sizes = numpy.arange(LOWEST, high + 1)
         self.allowed = numpy.ones(len(self.sizes), bool)
         self.open, self.at = True, 0
@@ -64,6 +65,12 @@ class Scope:
         if tuple([one.hint if type(one) is Dim else one for one in fitted]) != tuple(ints):
             raise self.refusal()
         return fitted
+
+    def cannot_expand(self, number):
+        """Note that a kernel can't be looked into for all sizes, though it could for one: then it never is."""
+        if any(number in log.expanded for log in self.logs.values()):
+            self.whole.add(number)
+            raise self.refusal()
 
     def refusal(self, kind=CaptureError):
         return kind("its programs for two sizes differ in more than sizes", final=True)
@@ -121,6 +128,16 @@ class Scope:
             new.scope, new.values, new.hint = self, values, hint
             known = self.known[key] = new
         return known
+
+    def each(self, function, values):
+        """Return the number that Python makes of each value; CaptureError where that is none, or of no one type."""
+        try:
+            results = [function(value) for value in values.tolist()]
+        except (ArithmeticError, ValueError):
+            raise self.refusal() from None
+        if len({*map(type, results)}) > 1 or type(results[0]) not in (int, float):
+            raise self.refusal()
+        return self.of(numpy.array(results, "int64" if type(results[0]) is int else "float64"))
 
     def decide(self, truths) -> bool:
         """Return what is true for the size at hand; while the scope is open it is for all sizes from then on."""
@@ -223,17 +240,28 @@ class _Varying:
     def __bool__(self):
         return self != 0
 
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __pow__(self, power):
+        if type(power) not in (int, float) or power != power or abs(power) >= 8:
+            raise self.scope.refusal()
+        return self.scope.each(lambda value: value**power, self.values)
+
     def __abs__(self):
         return -self if self < 0 else self
 
     def __pos__(self):
         return self
 
-    def _refuse(self, *others):
+    conjugate = __pos__
+    real = numerator = property(__pos__)
+    imag = property(lambda self: 0 * self)
+
+    def _refuse(self, *others, **options):
         raise self.scope.refusal()
 
-    __int__ = __float__ = __complex__ = __round__ = __trunc__ = __floor__ = __ceil__ = __format__ = _refuse
-    __reduce_ex__ = __pow__ = __rpow__ = __divmod__ = __rdivmod__ = _refuse
+    __int__ = __float__ = __complex__ = __round__ = __format__ = __reduce_ex__ = __rpow__ = __rdivmod__ = _refuse
     __eq__, __ne__ = _comparison(numpy.equal), _comparison(numpy.not_equal)
     __lt__, __le__ = _comparison(numpy.less), _comparison(numpy.less_equal)
     __gt__, __ge__ = _comparison(numpy.greater), _comparison(numpy.greater_equal)
@@ -245,13 +273,10 @@ class Dim(_Varying, int):
     def __neg__(self):
         return self.scope.of(-self.values)
 
-    def __divmod__(self, other):
-        return self // other, self % other
+    def __trunc__(self):
+        return self
 
-    def __pow__(self, times):
-        if type(times) is not int or not 0 < times < 8:
-            raise self.scope.refusal()
-        return math.prod([self] * times)
+    __floor__ = __ceil__ = __trunc__
 
     def __repr__(self):
         slope, rest = int(self.values[1] - self.values[0]), int(self.values[0])
@@ -269,6 +294,15 @@ class Real(_Varying, float):
     def __neg__(self):
         return self.scope.of(-self.values)
 
+    def __trunc__(self):
+        return self.scope.each(math.trunc, self.values)
+
+    def __floor__(self):
+        return self.scope.each(math.floor, self.values)
+
+    def __ceil__(self):
+        return self.scope.each(math.ceil, self.values)
+
     def __repr__(self):
         return f"({self.hint} where n is {self.scope.hint})"
 
@@ -284,6 +318,8 @@ for _name, _function in {
         setattr(_class, f"__r{_name}__", _binary(_function, swapped=True))
 for _name in (
     "__and__ __rand__ __or__ __ror__ __xor__ __rxor__ __lshift__ __rlshift__ __rshift__ __rrshift__ __invert__ "
-    "bit_length bit_count to_bytes"
+    "bit_length bit_count to_bytes as_integer_ratio"
 ).split():
     setattr(Dim, _name, _Varying._refuse)
+for _name in "as_integer_ratio is_integer hex".split():
+    setattr(Real, _name, _Varying._refuse)

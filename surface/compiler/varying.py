@@ -9,8 +9,10 @@ from plugrad.compiler.capturing import capture
 from plugrad.compiler.logs import Log
 from plugrad.compiler.sizes import HIGHEST, LOWEST, CaptureError, Scope
 from plugrad.tensor.tensor import make
+from plugrad.tensor.views import View
 
 ATTEMPTS = 4  # each finds out nearer which sizes are decided alike
+WHOLE = 8  # as many kernels are called as a whole since they can't be looked into for all sizes
 
 
 def varying_size(one, other) -> tuple | None:
@@ -60,6 +62,7 @@ class _Calls:
         self.function, self.args, self.kwargs, self.grad_mode = function, args, kwargs, grad_mode
         self.shapes, self.size, self.before = shapes, size, before
         self.high, self.logs = before if size < before else 2 * size + 1, {}  # where sizes grow, larger ones may come
+        self.whole: set = set()  # kernels that can't be looked into for all sizes, by number
 
     def captured_at(self, hint):
         """Return the program captured with one size for those that are decided as that is.
@@ -91,17 +94,22 @@ class _Calls:
 
     def _attempt(self, hint, tried) -> tuple:
         """Return (program or None, its scope, error or None), with the sizes that were tried to hold it against."""
-        scope = Scope(self.high, hint, {size: self._log(size) for size in tried})
+        known = len(self.whole)
+        scope = Scope(self.high, hint, {size: self._log(size) for size in tried}, self.whole)
         scope.limit(tried[0], tried[-1])
         try:
             return capture(self.function, *self._given(hint), self.grad_mode, lambda: scope), scope, None
         except CaptureError as error:
             scope.known = {}  # what kept sizes shall not keep all of them
-            return None, scope, error
+            if len(self.whole) == known or known == WHOLE:
+                return None, scope, error
+        self.logs = {}
+        return self._attempt(hint, tried)
 
     def _log(self, size):
         if size not in self.logs:
-            self.logs[size] = capture(self.function, *self._given(size), self.grad_mode, lambda: Log(size)).sizes
+            log = lambda: Log(size, frozenset(self.whole))  # noqa: E731
+            self.logs[size] = capture(self.function, *self._given(size), self.grad_mode, log).sizes
         return self.logs[size]
 
     def _given(self, size) -> tuple:
@@ -127,9 +135,11 @@ class _Calls:
         array, shape = tensor._data, [n + slope * (size - self.size) for n, slope in zip(now, slopes)]
         if min(shape) < 0 or not array.size or not array.flags.c_contiguous:
             raise CaptureError("a tensor whose size varies has no elements, or is not in row-major order")
-        if tensor._view is not None or getattr(tensor, "_grad", None) is not None:
-            raise CaptureError("a tensor whose size varies is a view, or has a gradient")
         for dim, n in enumerate(shape):
             array = numpy.take(array, numpy.arange(n) % array.shape[dim], dim)
-        new = make(numpy.ascontiguousarray(array), tensor._type)
-        return new if tensor._edge is None else new.requires_grad_(True)
+        new, grad = make(numpy.ascontiguousarray(array), tensor._type), getattr(tensor, "_grad", None)
+        new = new[...] if type(tensor._view) is View else new  # which is not captured where it is written
+        new = new if tensor._edge is None else new.requires_grad_(True)
+        if grad is not None:
+            new._grad = self._resized(grad, now, then, size)
+        return new

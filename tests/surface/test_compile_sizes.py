@@ -48,6 +48,12 @@ FUNCTIONS = {
     "every other": lambda x: (x[::2] + 1, x[1::3, None] * 2),
     "last few": lambda x: x[-3:] * 2 + x[:3],
     "inner": lambda x: x[2:-2, 1:].tanh(),
+    "deviation": lambda x: (x.std(), x.var(0, correction=0)) if x.shape[0] > 1 else x.sum(),
+    "evenly spaced": lambda x: x * torch.linspace(0, 1, x.shape[0])[:, None],
+    "split in two": lambda x: x.split(x.shape[0] - 1)[0] * 2 if x.shape[0] > 1 else x.sum(),
+    "root": lambda x: x * x.shape[0] ** -0.5 if x.shape[0] else x.sum(),
+    "rounded": lambda x: x[: math.ceil(x.shape[0] / 3)] * math.floor(x.shape[0] * 0.7),
+    "enlarged": lambda x: F.interpolate(x.T[None], scale_factor=2, mode="linear") if x.shape[0] else x.sum(),
     "halves by halves": lambda x: x[::2] @ x[: x.shape[0] // 2].T,
     "rows in pairs": lambda x: x.view(x.shape[0] // 2, 2, 4).mean(1) if x.shape[0] % 2 == 0 else x * 1,
 }
@@ -214,6 +220,32 @@ def test_calls_of_several_sizes_go_backward_later():
         one = x.detach().requires_grad_()
         model(one).square().sum().backward()
         agree(x.grad, one.grad * 2, "gradient")
+
+
+GRADIENTS = {
+    "root": lambda x: x * x.shape[0] ** -0.5,
+    "deviation": lambda x: x.std((0, 2, 3)),
+    "recurrent": lambda x: RECURRENT(x[:, 0])[0],
+    "unfolded": lambda x: F.unfold(x, 3),
+    "pooled": lambda x: F.max_pool2d(x, 2),
+    "by steps": lambda x: F.conv2d(x, KERNEL, stride=2, padding=1),
+    "enlarged": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+}
+KERNEL, RECURRENT = torch.randn(2, 3, 3, 3), nn.LSTM(6, 3)
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_arguments_that_are_views_and_have_gradients(name):
+    call, whole = compiled(GRADIENTS[name]), torch.randn(9, 3, 6, 6, requires_grad=True)
+    for size in (4, 5, 7, 9, 4, 6):
+        x, gradients = whole.detach()[:size].requires_grad_(), []
+        for function in (call, GRADIENTS[name]):
+            x.grad = torch.ones_like(x)
+            function(x).square().sum().backward()
+            gradients.append(x.grad)
+        agree(*gradients, f"gradient of {size}")
+    known = programs(call)
+    assert len(known) == 1 and known[0].scope is not None
 
 
 def test_a_label_that_is_none_is_told_for_all_sizes():
