@@ -14,8 +14,6 @@ from plugrad import (
     Generator,
     Tensor,
     autograd,
-    device,
-    dtype,
     get_default_dtype,
     is_grad_enabled,
     nest,
@@ -29,6 +27,8 @@ from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.lending import Lending
 from plugrad.compiler.logs import Log, forms_of
+from plugrad.compiler.places import Uses, replaced
+from plugrad.compiler.results import own_memory, results_of
 from plugrad.compiler.silence import printing_nothing
 from plugrad.compiler.sizes import CaptureError, ChangeError, Scope
 from plugrad.compiler.stepping import Steps
@@ -243,7 +243,7 @@ class Captured:
         self.function, self.grad_mode = function, grad_mode
         self.containers = Given((args, kwargs))
         others = [a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]
-        self.world = World([function, *others, *self.containers.with_attributes])
+        self.world = World([function, *others, *self.containers.with_attributes], getattr(function, "places", ()))
         self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
         known, held = ({id(t) for t in tensors} for tensors in (self.arguments, self.world.tensors))
         self.twins = [t if id(t) in held else None for t in self.arguments]  # which the program may tell from others
@@ -298,6 +298,7 @@ class Captured:
             differs = [one.changed() for one in (self.world, self.containers) if not one.holds()]
             differs += ["options of an optimizer"] * self.world.changed_options()
             differs += calls.undo(differs)
+            places = replaced(self.world) if len(differs) == 1 and self.containers.holds() else []
             drawn = draws.differ()
             if drawn and (alone or sys.exc_info()[0] is not None):
                 draws.undo()
@@ -308,7 +309,9 @@ class Captured:
             self._compare()
         if differs:
             what = f"the program changes Python objects ({differs[0]})"
-            raise ChangeError(f"{what}, which a captured program would not do again")
+            error = ChangeError(f"{what}, which a captured program would not do again")
+            error.places, error.uses = places, Uses(self.world) if places else None
+            raise error
         if drawn:
             raise Drawn(draws)
 
@@ -325,31 +328,7 @@ class Captured:
     def _differentiate(self, outputs):
         """Note results, and the walk backward from those that require a gradient."""
         recorder, by_id = self.recorder, {id(s.tensor): s for s in self.sources}
-        self._look_at_containers(outputs)
-        self.structure = nest.change(lambda leaf: 0, outputs)
-        self.results = []  # per leaf: a source, (value, requires grad, edge's index), or a plain value
-        roots = []
-        for leaf in nest.leaves(outputs):
-            if not isinstance(leaf, Tensor):
-                if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in self.world.seen:
-                    raise recorder.refusal(f"a result is a {type(leaf).__name__}, which is new at each call")
-                here = isinstance(leaf, Place)
-                self.results.append(("plain", device("cpu") if here else leaf))
-            elif id(leaf) in by_id:
-                self.results.append(("source", by_id[id(leaf)]))
-            elif type(leaf._data) is not Array:
-                raise recorder.refusal("a result is a tensor that the capture does not know")
-            elif leaf.__dict__ or leaf.retains_grad:
-                raise recorder.refusal("a result has attributes or retains its gradient, which it would not again")
-            elif leaf._live_edge() in (leaf, LEAF):
-                raise recorder.refusal("a result is a leaf that requires a gradient, which is new at each call")
-            else:
-                edge = leaf._live_edge()
-                host = device("cpu").tensor_type(leaf._data.dtype)
-                host = host.opened() if leaf._type.is_open else host
-                self.results.append(("tensor", leaf._data.value, host, -1 if edge is None else len(roots)))
-                if edge is not None:
-                    roots.append(leaf)
+        self.structure, self.results, roots = results_of(self, outputs, by_id)
         self.ends = [len(recorder.steps)]
         self.wanted, self.gradients, self.root_grads, self.spent = [], [], [], None
         for source in self.sources:  # before the walk, which is no part of the program
@@ -381,17 +360,6 @@ class Captured:
         """Return the tensor that stands for the gradient of a result, of its shape for all sizes."""
         self.recorder.given = (root._data,)
         return make(self.recorder.array(numpy.ones_like(root._data.example), "argument"), root._type.plain)
-
-    def _look_at_containers(self, outputs):
-        """Refuse results that a call could not make again: `structure` is a nest of the same types, no more."""
-        results = Given((outputs,))
-        for one in results.seen.values():
-            if isinstance(one, (list, dict)) and (id(one) in self.world.seen or id(one) in self.containers.seen):
-                raise self.recorder.refusal(f"a result is a {type(one).__name__} that the program was given or holds")
-        for one in results.with_attributes:
-            again = nest.change(lambda leaf: leaf, one)
-            if _forms(again) != _forms(one):
-                raise self.recorder.refusal(f"a result is a {type(one).__name__} with attributes")
 
     def _note_effects(self):
         """Note which sources were written, and what became of gradients."""
@@ -431,10 +399,7 @@ class Captured:
 
     def _finish(self):
         recorder = self.recorder
-        kept = [value for kind, *rest in self.results if kind == "tensor" for value in rest[:1]]
-        owners = [value.buffer for value in kept]
-        if len(set(owners)) < len(owners) or any(b.kind in ("bound", "argument") for b in owners):
-            raise CaptureError("a result is a view of another one, or of what the program was given")
+        kept = own_memory(self.results)
         kept += [value for value in self.gradients if value is not None]
         kept += [s.final for s in self.sources if isinstance(s.final, Value)]
         for value in kept:
@@ -500,8 +465,3 @@ def _is_of_a_capture(item) -> bool:
         return any(type(tensor._data) is Array for tensor in World([item]).tensors)
     except CaptureError:
         return True
-
-
-def _forms(container) -> tuple:
-    """Return the names of a container's attributes, and which leaves are in them."""
-    return [*vars(container)], [*map(id, nest.leaves(vars(container)))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import inspect
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ import numpy
 
 from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
+from plugrad.compiler.changing import Changing, Replacing
 from plugrad.compiler.graph import at, plainly, varies
 from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.marks import altered
@@ -77,7 +79,7 @@ class Programs:
     def reset(self):
         """Forget all programs."""
         self.known: list[Program] = []
-        self.refused = None
+        self.refused = self.replacing = None  # replacing: what calls a program that replaces what objects have
         self.captures, self.seen = 0, {}  # how often calls with some sizes ran op by op
         self.tries: dict = {}  # how often a program for many sizes was tried, by the structure of calls
 
@@ -103,6 +105,8 @@ class Programs:
                     if program is not self.known[0]:
                         self._put_first(program)
                     return program.run(tensors, args, kwargs, size)
+        if self.replacing is not None:
+            return self.replacing.call(args, kwargs)
         if not kwargs and all([type(one) is Tensor for one in args]) and len({*map(id, args)}) == len(args):
             tensors = args
         else:
@@ -130,23 +134,28 @@ class Programs:
                 raise
             # An error of the program's own comes again; if none does, it was the capture's.
             result = _apart(self.function, args, kwargs)
-            if not changes or not self._keeps_its_caches(args, kwargs):
+            error = self._still_changes(args, kwargs) if changes else error
+            if getattr(error, "places", None):
+                changing = Changing(self.function, error.places, error.uses)
+                programs = Programs(changing, self.lower, self.name, self.fullgraph, self.dynamic)
+                self.replacing = Replacing(changing, programs)
+            elif error is not None:
                 if self.fullgraph:
-                    raise
+                    raise error
                 self.refused = error
                 self._warn(error)
             return result
         return program.served(tensors, args, kwargs, size)
 
-    def _keeps_its_caches(self, args, kwargs) -> bool:
-        """Whether a program can be captured that changed objects when it ran first: then it filled caches."""
+    def _still_changes(self, args, kwargs):
+        """Return why a program can't be captured that changed objects when it ran first; None if it filled caches."""
         tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         tensors = list({id(t): t for t in tensors}.values())
         try:
             self._captured_alone(args, kwargs, signature_of(tensors, args, kwargs, is_grad_enabled()))
-        except Exception:
-            return False
-        return True
+        except Exception as error:
+            return error
+        return None
 
     def _captured_alone(self, args, kwargs, signature):
         with capturing:
@@ -221,7 +230,7 @@ class Programs:
         return (new[0], size) if size else None
 
     def _warn(self, error):
-        code = getattr(self.function, "__code__", None)
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
         place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
         reason = error if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
         warnings.warn(f"the compiler {self.name!r} runs a program op by op{place}: {reason}", stacklevel=3)
@@ -248,6 +257,8 @@ def described(programs) -> str:
             str(program.graph),
             getattr(program.make, "source", ""),
         ]
+    if programs.replacing is not None:
+        lines += ["what it replaces is an argument and a result of:", described(programs.replacing.programs)]
     return "\n".join(lines)
 
 

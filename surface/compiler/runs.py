@@ -13,6 +13,7 @@ import numpy
 
 from plugrad import Tensor, autograd, enable_grad, get_default_dtype, nest
 from plugrad.compiler.graph import Value, at, dims_in
+from plugrad.compiler.results import part
 from plugrad.graph.modes import LEAF, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED
@@ -34,6 +35,7 @@ class _Source:
             "program": program, "captured": program.captured, "make": make, "quiet": quiet, "OutputSlot": OutputSlot,
             "Node": CompiledFunctionBackward, "with_effects": with_effects, "rebuild": nest.rebuild, "LEAF": LEAF,
             "new": object.__new__, "Tensor": Tensor, "tick": tick, "ref": weakref.ref, "array_of": _array_of, "at": at,
+            "part": part,
         }  # fmt: skip
 
     def name(self, item) -> str:
@@ -92,6 +94,9 @@ def written_run(program):
     several, results, saved = len(captured.root_grads) > 1, [], []
     for entry in captured.results:
         kind, item = entry[:2]
+        if kind in ("again", "part"):
+            results.append(None)  # which the line that returns them makes of the others
+            continue
         if kind != "tensor":
             results.append(source.plain(item) if kind == "plain" else source.source(item))
             continue
@@ -107,6 +112,11 @@ def written_run(program):
         lines.append("program.give_back(instance)")
     elif saved:
         lines.append(f"node.saved += ({''.join(saved)})")
+    for number, (kind, item, *rest) in enumerate(captured.results):
+        if kind == "part":
+            lines.append(f"p{number} = part({results[rest[1]]}, {name(item)}, size)")
+            results[number] = f"p{number}"
+    results = [results[entry[1]] if entry[0] == "again" else one for entry, one in zip(captured.results, results)]
     lines.append(_returned(captured.structure, results))
     return source.function("run(tensors, args, kwargs, size)")
 
@@ -115,6 +125,8 @@ def _is_direct(program) -> bool:
     """Whether a program is nothing but a function of arrays, and its compiler makes such a one."""
     captured, direct = program.captured, getattr(program.make, "direct", None)
     if direct is None or program.has_effects or captured.wanted or captured.spent is not None:
+        return False
+    if any(entry[0] in ("again", "part") for entry in captured.results):
         return False
     values = [entry[1] for entry in captured.results if entry[0] == "tensor"]
     given = [value.buffer for _, value in program.arguments]
@@ -287,7 +299,7 @@ class CompiledFunctionBackward(Node):
     def _again(self, grads):
         """Return gradients that are recorded: the program runs again, op by op."""
         program, instance, targets, args, kwargs = self.work
-        if program.random or program.has_effects:
+        if program.random or program.has_effects or getattr(program.function, "places", ()):
             raise RuntimeError(f"a compiled program that draws numbers or writes {_ONCE}")
         if not _is_as_at(self.seq, program, instance, args, kwargs):
             raise RuntimeError(f"a compiled program of which something that it read has changed since {_ONCE}")

@@ -29,7 +29,13 @@ class CaptureError(RuntimeError):
 
 
 class ChangeError(CaptureError):
-    """A program can't be captured since it changes Python objects."""
+    """A program can't be captured since it changes Python objects.
+
+    It replaces what is at `places`, and changes nothing else, if there are any; `uses` says how its code reads them.
+    """
+
+    places: list = []
+    uses = None
 
 
 class HashError(CaptureError, TypeError):

@@ -37,6 +37,7 @@ VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 CHANGING = (list, set, deque, bytearray, array.array, *VIEWS)
 LIMIT = 20_000  # objects that are followed
 _OURS = ("plugrad", "numpy", "scipy")
+MISSING = types.SimpleNamespace()  # what is there where nothing is
 OF_A_THREAD = (threading.local, contextvars.ContextVar)
 BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType)
 _DESCRIPTORS = (  # in C: they are what they are
@@ -68,7 +69,13 @@ _NO_GRADIENT = frozenset(  # names that are about gradients, and look at none
 class World:
     """All that `roots` lead to: `tensors`, `optimizers`, `generators`, and containers with what was in them."""
 
-    def __init__(self, roots):
+    def __init__(self, roots, places=()):
+        self.apart: dict = {}  # names that a program takes as arguments, not from here, by the id of what has them
+        for place in places:
+            self.apart.setdefault(place.key[0], set()).add(place.key[1])
+        self.attributes: set = set()  # ids of the dicts that objects have their attributes in, or modules variables
+        self.absent: list = []  # (variables of a module, name of one that functions set and that is not there)
+        self.partly: list = []  # (dict, a copy of it) of which some names are apart
         self.tensors: list = []
         self.optimizers: list = []
         self.generators: list = []
@@ -76,7 +83,7 @@ class World:
         self.lists: list = []  # (what is in CHANGING, its items)
         self.cells: list = []  # (cell, content)
         self.options: list = []  # (group of an optimizer, a copy): they may change between calls, not in one
-        self.slots: list = []  # (object, name of a slot, content or _MISSING)
+        self.slots: list = []  # (object, name of a slot, content or MISSING)
         self.classes: list = []  # (class, what it has that counts, all of its names)
         self.arrays: list = []  # (array of NumPy, its bytes)
         self.functions: list = []  # (function, (code, defaults, defaults of what is given by name))
@@ -169,25 +176,35 @@ class World:
             if hooks:
                 raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
         state = getattr(item, "__dict__", None)
+        self.attributes.add(id(state))
         led_to = self._table(state) if isinstance(state, dict) else []
         led_to += self._contents(item)
         if type(item).__flags__ & ASSIGNABLE:
             self.kinds.append((item, type(item)))
         if not _foreign(type(item).__module__):
-            for name in slots_of(type(item)):
-                self.slots.append((item, name, getattr(item, name, _MISSING)))
-                led_to += [one for one in (self.slots[-1][2],) if one is not _MISSING]
+            apart = self.apart.get(id(item), ())
+            for name in [name for name in slots_of(type(item)) if name not in apart]:
+                self.slots.append((item, name, getattr(item, name, MISSING)))
+                led_to += [one for one in (self.slots[-1][2],) if one is not MISSING]
         return [*led_to, type(item)]
 
     def _contents(self, item):
         """Return what a container holds, nothing of another object."""
         if isinstance(item, (dict, types.MappingProxyType)):
             return self._table(item)
+        if id(item) in self.apart:
+            return []
         if isinstance(item, CHANGING):
             self.lists.append((item, tuple(item)))
         return list(item) if isinstance(item, (*CHANGING, tuple, frozenset)) else []
 
     def _table(self, table, names=None):
+        apart = self.apart.get(id(table))
+        if apart is not None and names is None:
+            self.partly.append((table, dict(table)))
+            self.lists.append((table.keys(), tuple(table)))
+        if apart is not None:
+            names = [name for name in (table if names is None else names) if name not in apart]
         self.tables.append((table, dict(table) if names is None else {name: table[name] for name in names}, names))
         values = list(self.tables[-1][1].values())
         return values if names is not None else [*[key for key in table if not isinstance(key, PLAIN)], *values]
@@ -207,16 +224,21 @@ class World:
         self.names |= names
         self.texts |= texts
         table, by_name = function.__globals__, not _BY_NAME.isdisjoint(names)
+        self.attributes.add(id(table))
+        for one in code:
+            self._new_variables(one, table)
         parts = tuple([text for text in texts if len(text) > 1]) if by_name else ()
         names |= texts
         led_to = self._table(table, [name for name in sorted(names) if name in table])
         led_to += [sys.modules[name] for name in names if name not in table and name in sys.modules]  # imported inside
         for cell in function.__closure__ or ():
             try:
-                self.cells.append((cell, cell.cell_contents))
+                content = cell.cell_contents
             except ValueError:  # empty still
                 raise CaptureError(f"{function.__name__} uses a variable that has no value yet") from None
-            led_to.append(cell.cell_contents)
+            if id(cell) not in self.apart:
+                self.cells.append((cell, content))
+                led_to.append(content)
         self.looked_up += [(table, self.texts, parts)] * by_name
         for module in led_to:  # which grows: of a module counts what the function names
             if isinstance(module, types.ModuleType) and not _foreign(module.__name__):
@@ -227,6 +249,13 @@ class World:
         led_to = [one for one in led_to if not isinstance(one, types.ModuleType)]
         self.functions.append((function, parts_of(function)))
         return [*led_to, function.__defaults__, function.__kwdefaults__, *self._table(function.__dict__)]
+
+    def _new_variables(self, code, table):
+        """Note the variables of its module that a function sets, and which are not there yet: others watch none."""
+        if any(name not in table and not hasattr(builtins, name) for name in code.co_names):
+            for step in dis.get_instructions(code):
+                if step.opname == "STORE_GLOBAL" and step.argval not in table:
+                    self.absent.append((table, step.argval))
 
     def _names_that_are_texts(self) -> list:
         """Return what is in modules under names that are a text that something is looked up by, or made of some."""
@@ -263,20 +292,27 @@ class World:
         whole = [table for table, _, names in self.tables if names is None]
         self._whole = [way for table in whole for way in (table.keys, table.values)]
         self._some = [(table, name) for table, _, names in self.tables for name in names or ()]
-        self._snapshot = self._now()
+        self.fixed, self._snapshot = self.fixed_now(), self._now()
 
     def _now(self) -> list:
         return [
             *chain.from_iterable([parts() for parts in self._whole]),
             *[table.get(name) for table, name in self._some],
-            *[_content(cell) for cell, _ in self.cells],
-            *[getattr(item, name, _MISSING) for item, name, _ in self.slots],
-            *[vars(cls).get(name, _MISSING) for cls, counts, _ in self.classes for name in counts],
+            *[table.get(name, MISSING) for table, name in self.absent],
+            *[content_of(cell) for cell, _ in self.cells],
+            *[getattr(item, name, MISSING) for item, name, _ in self.slots],
+            *chain.from_iterable([items for items, _ in self.lists]),
+            *self.fixed_now(),
+            *[table.get(key) for table, key, _ in self.entries],
+        ]
+
+    def fixed_now(self) -> list:
+        """Return what can't be replaced: see `places.replaced`."""
+        return [
+            *[vars(cls).get(name, MISSING) for cls, counts, _ in self.classes for name in counts],
             *[len(vars(cls)) for cls, _, _ in self.classes],
             *chain.from_iterable([parts_of(function) for function, _ in self.functions]),
             *[type(item) for item, _ in self.kinds],
-            *chain.from_iterable([items for items, _ in self.lists]),
-            *[table.get(key) for table, key, _ in self.entries],
         ]
 
     def settle(self) -> None:
@@ -289,7 +325,7 @@ class World:
         now, before = self._now(), self._snapshot
         if len(now) != len(before):
             return False
-        if not all(map(is_, now, before)) and not all(map(_same, now, before)):
+        if not all(map(is_, now, before)) and not all(map(same, now, before)):
             return False
         return not self.arrays or all(one.tobytes() == content for one, content in self.arrays)
 
@@ -297,14 +333,17 @@ class World:
         """Return in words which name or container is no longer as it was: the first, if there are several."""
         for table, before, names in self.tables:
             for name in before if names is not None else {**before, **table}:
-                if not _same(table.get(name, _MISSING), before.get(name, _MISSING)):
+                if not same(table.get(name, MISSING), before.get(name, MISSING)):
                     return repr(name)
+        for table, name in self.absent:
+            if name in table:
+                return repr(name)
         for item, name, before in self.slots:
-            if not _same(getattr(item, name, _MISSING), before):
+            if not same(getattr(item, name, MISSING), before):
                 return f"{name!r} of a {type(item).__name__}"
         for items, before in self.lists:
             now = tuple(items)
-            if len(now) != len(before) or not all(map(_same, now, before)):
+            if len(now) != len(before) or not all(map(same, now, before)):
                 return f"the items of a {type(items).__name__}"
         return "what a function or class has"
 
@@ -319,7 +358,7 @@ class World:
             else:  # it may have an order of its own
                 tests += [(3, table.keys(), None, tuple(before)), (3, table.values(), None, tuple(before.values()))]
         tests += [(2, cell, "cell_contents", content) for cell, content in self.cells]
-        tests += [(2 if content is not _MISSING else 5, item, name, content) for item, name, content in self.slots]
+        tests += [(2 if content is not MISSING else 5, item, name, content) for item, name, content in self.slots]
         for cls, counts, names in self.classes:
             (table,) = [one for one in gc.get_referents(vars(cls)) if type(one) is dict]  # behind the view of it
             tests.append((6, table, None, len(names)))
@@ -332,7 +371,7 @@ class World:
 
     def changed_options(self) -> bool:
         """Whether options of an optimizer changed."""
-        return any(not all(map(_same, group.values(), before.values())) for group, before in self.options)
+        return any(not all(map(same, group.values(), before.values())) for group, before in self.options)
 
     def restore(self) -> None:
         """Put everything back as it was: a capture that fails has not happened."""
@@ -345,6 +384,12 @@ class World:
                 for name, value in before.items():
                     if table.get(name) is not value:
                         table[name] = value
+        for table, name in self.absent:
+            table.pop(name, None)
+        for table, before in self.partly:
+            if table.keys() != before.keys():
+                table.clear()
+                table.update(before)
         for items, before in self.lists:
             now = tuple(items)
             if len(now) == len(before) and all(map(is_, now, before)) or isinstance(items, VIEWS):
@@ -361,13 +406,13 @@ class World:
         for cell, before in self.cells:
             cell.cell_contents = before
         for item, name, before in self.slots:
-            if getattr(item, name, _MISSING) is not before:
-                delattr(item, name) if before is _MISSING else setattr(item, name, before)
+            if getattr(item, name, MISSING) is not before:
+                delattr(item, name) if before is MISSING else setattr(item, name, before)
         for cls, counts, names in self.classes:
             for name in [*counts, *{*vars(cls)} - names]:
                 if name not in counts:
                     delattr(cls, name)
-                elif vars(cls).get(name, _MISSING) is not counts[name]:
+                elif vars(cls).get(name, MISSING) is not counts[name]:
                     setattr(cls, name, counts[name])
         for function, parts in self.functions:
             for name, before in zip(_PARTS, parts):
@@ -395,7 +440,6 @@ class Given(World):
         ]
 
 
-_MISSING = object()
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 parts_of = attrgetter(*_PARTS)
 
@@ -415,14 +459,14 @@ def _tells_apart(code, names) -> bool:
     return any(name in loaded and names.get(name) in (None, getattr(builtins, name)) for name in _BY_IDENTITY)
 
 
-def _content(cell):
+def content_of(cell):
     try:
         return cell.cell_contents
     except ValueError:
-        return _MISSING
+        return MISSING
 
 
-def _same(one, other) -> bool:
+def same(one, other) -> bool:
     if one is other:
         return True
     if type(one) is not type(other) or not isinstance(one, PLAIN):

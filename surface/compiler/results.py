@@ -1,0 +1,94 @@
+"""What a captured program returns: tensors in memory of their own, parts of these, and what is no tensor."""
+
+from __future__ import annotations
+
+from plugrad import Tensor, device, dtype, nest
+from plugrad.compiler.arrays import Array, Place
+from plugrad.compiler.graph import at
+from plugrad.compiler.sizes import CaptureError
+from plugrad.compiler.world import PLAIN, Given
+from plugrad.graph.modes import LEAF
+
+
+def results_of(captured, outputs, by_id) -> tuple:
+    """Return the structure of what a program returned, what is in it, and the tensors that require a gradient.
+
+    For each leaf there is ("source", one of the captured program's sources), ("plain", a value), ("tensor", where its
+    elements are, its type, its number among the tensors that require a gradient or -1), or ("again", number of a leaf
+    that is the same tensor). `by_id` are the sources by the ids of their tensors.
+    """
+    recorder = captured.recorder
+    _look_at_containers(captured, outputs)
+    results, roots, known = [], [], {}
+    for leaf in nest.leaves(outputs):
+        if not isinstance(leaf, Tensor):
+            if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in captured.world.seen:
+                raise recorder.refusal(f"a result is a {type(leaf).__name__}, which is new at each call")
+            results.append(("plain", device("cpu") if isinstance(leaf, Place) else leaf))
+        elif id(leaf) in by_id:
+            results.append(("source", by_id[id(leaf)]))
+        elif id(leaf) in known:
+            results.append(("again", known[id(leaf)]))
+        else:
+            known[id(leaf)] = len(results)
+            results.append(_tensor(recorder, leaf, len(roots)))
+            roots += [leaf] * (results[-1][3] >= 0)
+    return nest.change(lambda leaf: 0, outputs), results, roots
+
+
+def _tensor(recorder, leaf, number) -> tuple:
+    """Return what a program returns where that is a tensor of its own."""
+    if type(leaf._data) is not Array:
+        raise recorder.refusal("a result is a tensor that the capture does not know")
+    if leaf.__dict__ or leaf.retains_grad:
+        raise recorder.refusal("a result has attributes or retains its gradient, which it would not again")
+    edge = leaf._live_edge()
+    if edge in (leaf, LEAF):
+        raise recorder.refusal("a result is a leaf that requires a gradient, which is new at each call")
+    host = device("cpu").tensor_type(leaf._data.dtype)
+    return "tensor", leaf._data.value, host.opened() if leaf._type.is_open else host, -1 if edge is None else number
+
+
+def own_memory(results) -> list:
+    """Return where tensors of a program's own are; those without history that are parts of one become ("part", ...).
+
+    That is ("part", where its elements are, its type, number of the leaf of which it is a part).
+    """
+    owners: dict = {}
+    numbers = [n for n, entry in enumerate(results) if entry[0] == "tensor"]
+    for number in sorted(numbers, key=lambda n: (results[n][3] < 0, not results[n][1].is_whole)):
+        _, value, ttype, root = results[number]
+        owner = owners.setdefault(value.buffer, number)
+        if value.buffer.kind in ("bound", "argument"):
+            raise CaptureError("a result is a view of what the program was given")
+        if owner != number:
+            whole = results[owner][1]
+            if root >= 0 or not whole.is_whole or whole.dtype != value.dtype or value.offset % value.dtype.itemsize:
+                raise CaptureError("a result is a view of another one")
+            results[number] = "part", value, ttype, owner
+    return [results[number][1] for number in owners.values()]
+
+
+def part(whole, value, size):
+    """Return a part of a result that has no history of its own."""
+    shape, strides, offset = at((value.shape, value.strides, value.offset), size)
+    width = value.dtype.itemsize
+    whole = whole if whole._edge is None else whole.detach()
+    return whole.as_strided(shape, [n // width for n in strides], offset // width)
+
+
+def _look_at_containers(captured, outputs):
+    """Refuse results that a call could not make again: `structure` is a nest of the same types, no more."""
+    results, recorder = Given((outputs,)), captured.recorder
+    for one in results.seen.values():
+        if isinstance(one, (list, dict)) and (id(one) in captured.world.seen or id(one) in captured.containers.seen):
+            raise recorder.refusal(f"a result is a {type(one).__name__} that the program was given or holds")
+    for one in results.with_attributes:
+        again = nest.change(lambda leaf: leaf, one)
+        if _forms(again) != _forms(one):
+            raise recorder.refusal(f"a result is a {type(one).__name__} with attributes")
+
+
+def _forms(container) -> tuple:
+    """Return the names of a container's attributes, and which leaves are in them."""
+    return [*vars(container)], [*map(id, nest.leaves(vars(container)))]
