@@ -28,10 +28,8 @@ class Changing:
 
     def arguments(self) -> tuple:
         """Return what the program takes for what is at places now."""
-        return tuple([COUNTED if self._counts(place, place.get()) else place.get() for place in self.read])
-
-    def _counts(self, place, content) -> bool:
-        return place in self.counted and type(content) is int
+        found = [(place, place.get()) for place in self.read]
+        return tuple([COUNTED if type(one) is int and place in self.counted else one for place, one in found])
 
     def __call__(self, *given, **kwargs):
         taken, args = given[: len(self.read)], given[len(self.read) :]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy
+
 from plugrad import Tensor, device, dtype, nest
 from plugrad.compiler.arrays import Array, Place
 from plugrad.compiler.graph import at
 from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.world import PLAIN, Given
 from plugrad.graph.modes import LEAF
+from plugrad.tensor.tensor import make
 
 
 def results_of(captured, outputs, by_id) -> tuple:
@@ -69,11 +72,14 @@ def own_memory(results) -> list:
     return [results[number][1] for number in owners.values()]
 
 
-def part(whole, value, size):
-    """Return a part of a result that has no history of its own."""
+def part(whole, value, ttype, size):
+    """Return a part of a result that has no history of its own, and gets none where the whole has one."""
     shape, strides, offset = at((value.shape, value.strides, value.offset), size)
+    if whole._edge is not None:
+        return make(numpy.ndarray(shape, value.dtype, whole._data, offset, strides), ttype)
+    if shape == whole._data.shape and strides == whole._data.strides and not offset:
+        return whole.view(shape)
     width = value.dtype.itemsize
-    whole = whole if whole._edge is None else whole.detach()
     return whole.as_strided(shape, [n // width for n in strides], offset // width)
 
 

@@ -114,7 +114,7 @@ def written_run(program):
         lines.append(f"node.saved += ({''.join(saved)})")
     for number, (kind, item, *rest) in enumerate(captured.results):
         if kind == "part":
-            lines.append(f"p{number} = part({results[rest[1]]}, {name(item)}, size)")
+            lines.append(f"p{number} = part({results[rest[1]]}, {name(item)}, {name(rest[0])}, size)")
             results[number] = f"p{number}"
     results = [results[entry[1]] if entry[0] == "again" else one for entry, one in zip(captured.results, results)]
     lines.append(_returned(captured.structure, results))
@@ -158,12 +158,20 @@ def _direct_run(source):
 
 def _returned(structure, results) -> str:
     """Return the line that returns results in their structure."""
-    all_of_them = f"({''.join(one + ', ' for one in results)})"
+    text = _in_tuples(structure, iter(results))
+    return f"return {text or f'rebuild(captured.structure, iter(({_listed(results)})))'}"
+
+
+def _in_tuples(structure, results):
+    """Return as source a structure of nothing but tuples with results in it; None for another one."""
     if type(structure) is int:
-        return f"return {results[0]}"
-    if type(structure) is tuple and all(type(one) is int for one in structure):
-        return f"return {all_of_them}"
-    return f"return rebuild(captured.structure, iter({all_of_them}))"
+        return next(results)
+    parts = [_in_tuples(one, results) for one in structure] if type(structure) is tuple else [None]
+    return None if None in parts else f"({_listed(parts)})"
+
+
+def _listed(parts) -> str:
+    return "".join(f"{one}, " for one in parts)
 
 
 def _add_node(source):

@@ -39,7 +39,7 @@ class Kept(nn.Module):
 
     def forward(self, x):
         y = self.inner(x)
-        self.kept, self.shape = y.detach()[:, 1], x.shape
+        self.kept, self.told = y.detach()[:, 1], x.shape
         return y
 
 
@@ -120,7 +120,7 @@ MODULES = (Cached, Kept, Counting, Averaging, Recurrent, Rolling, Slotted)
 def kept_by(model):
     """Return what a module keeps, as a nest of tensors and plain values."""
     own = {
-        name: one for name, one in vars(model).items() if name in ("cache", "kept", "shape", "calls", "state", "last")
+        name: one for name, one in vars(model).items() if name in ("cache", "kept", "told", "calls", "state", "last")
     }
     said, tiny = getattr(model, "said", {}), getattr(model, "tiny", None)
     return [own, said, getattr(tiny, "value", None), [*model.buffers()]]
