@@ -22,6 +22,7 @@ from plugrad import (
 from plugrad import random as random_numbers
 from plugrad.compiler.arrays import Array, Capturing, Place, Recorder
 from plugrad.compiler.calls import Calls
+from plugrad.compiler.changing import places_of
 from plugrad.compiler.drawing import Drawn, Draws
 from plugrad.compiler.expanding import expanded
 from plugrad.compiler.graph import Graph, Value, changed, plain
@@ -243,7 +244,7 @@ class Captured:
         self.function, self.grad_mode = function, grad_mode
         self.containers = Given((args, kwargs))
         others = [a for a in nest.leaves((args, kwargs)) if not isinstance(a, Tensor)]
-        self.world = World([function, *others, *self.containers.with_attributes], getattr(function, "places", ()))
+        self.world = World([function, *others, *self.containers.with_attributes], places_of(function))
         self.arguments = _distinct(leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor))
         known, held = ({id(t) for t in tensors} for tensors in (self.arguments, self.world.tensors))
         self.twins = [t if id(t) in held else None for t in self.arguments]  # which the program may tell from others

@@ -22,7 +22,7 @@ class Changing:
 
     def __init__(self, function, places, uses):
         self.function = self.__wrapped__ = function
-        self.places, self.own = [*getattr(function, "places", ()), *places], places
+        self.places, self.own = [*places_of(function), *places], places
         self.read = [place for place in places if uses.is_read(place)]
         self.counted = {place for place in places if uses.is_counted(place)}
 
@@ -46,6 +46,11 @@ class Changing:
         finally:
             for place, content in before.items():
                 place.put(content)
+
+
+def places_of(function) -> list:
+    """Return the places of which a function takes what is there, if it is a `Changing`."""
+    return function.places if isinstance(function, Changing) else []
 
 
 def _told(content, before, is_counted) -> tuple:

@@ -135,7 +135,7 @@ class Programs:
             # An error of the program's own comes again; if none does, it was the capture's.
             result = _apart(self.function, args, kwargs)
             error = self._still_changes(args, kwargs) if changes else error
-            if getattr(error, "places", None):
+            if isinstance(error, ChangeError) and error.places:
                 changing = Changing(self.function, error.places, error.uses)
                 programs = Programs(changing, self.lower, self.name, self.fullgraph, self.dynamic)
                 self.replacing = Replacing(changing, programs)

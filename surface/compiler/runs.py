@@ -12,6 +12,7 @@ from operator import is_
 import numpy
 
 from plugrad import Tensor, autograd, enable_grad, get_default_dtype, nest
+from plugrad.compiler.changing import places_of
 from plugrad.compiler.graph import Value, at, dims_in
 from plugrad.compiler.results import part
 from plugrad.graph.modes import LEAF, tick
@@ -307,7 +308,7 @@ class CompiledFunctionBackward(Node):
     def _again(self, grads):
         """Return gradients that are recorded: the program runs again, op by op."""
         program, instance, targets, args, kwargs = self.work
-        if program.random or program.has_effects or getattr(program.function, "places", ()):
+        if program.random or program.has_effects or places_of(program.function):
             raise RuntimeError(f"a compiled program that draws numbers or writes {_ONCE}")
         if not _is_as_at(self.seq, program, instance, args, kwargs):
             raise RuntimeError(f"a compiled program of which something that it read has changed since {_ONCE}")

@@ -60,6 +60,7 @@ class Averaging(nn.Module):
 
     def __init__(self):
         super().__init__()
+        self.places = nn.Identity()  # no more than a name
         self.inner = nn.Linear(4, 4)
         self.register_buffer("mean", torch.zeros(4))
         self.register_buffer("count", torch.tensor(0))
