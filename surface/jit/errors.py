@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 __all__ = [
-    "OF_PYTHON", "Error", "FrontendError", "NotSupportedError", "UnsupportedNodeError", "failed", "unfinished",
-    "unsupported", "wrong",
+    "OF_PYTHON", "Error", "FrontendError", "NotSupportedError", "UnsupportedNodeError", "failed", "refuse_starred",
+    "unfinished", "unsupported", "wrong",
 ]  # fmt: skip
 
 # What Python raises in a program; TorchScript raises its own error, a RuntimeError, in their place.
@@ -58,6 +60,12 @@ def wrong(message: str, place) -> RuntimeError:
 def unfinished(message: str, place) -> NotImplementedError:
     """Return the error of what TorchScript has and is not here."""
     return NotImplementedError(f"\n{message}:\n{place}")
+
+
+def refuse_starred(target, source) -> None:
+    """Refuse a starred target where no statement can follow that makes a tuple of what it gets."""
+    if any(isinstance(one, ast.Starred) for one in ast.walk(target)):
+        raise unsupported("Starred targets of comprehensions and `with`", source.place(target))
 
 
 def unsupported(message: str, place) -> UnsupportedNodeError:

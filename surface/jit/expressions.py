@@ -10,7 +10,7 @@ import plugrad
 from plugrad import nn
 from plugrad.jit import names, types
 from plugrad.jit.attributes import Bound
-from plugrad.jit.errors import NotSupportedError, unfinished, unsupported, wrong
+from plugrad.jit.errors import NotSupportedError, refuse_starred, unfinished, unsupported, wrong
 from plugrad.jit.numbers import OF_C
 from plugrad.jit.objects import ClassRecord
 from plugrad.jit.signs import BINARY, COMPARED_BY, OPERATORS, UNARY
@@ -371,6 +371,7 @@ class Expressions:
             return self._written_out(node, loop, over, items, kind)
         self.scope.frames.append({})
         try:
+            refuse_starred(loop.target, self.source)
             target = self.target(loop.target, Value(["name", "?"], over.type.args[0]), loop.target)
             tests = [self.condition(one) for one in loop.ifs]
             for one in tests:

@@ -20,6 +20,7 @@ from plugrad.jit.modes import MODES
 from plugrad.jit.numbers import OF_C
 from plugrad.jit.objects import FIELD, METHOD, SPECIAL
 from plugrad.jit.primitives import PRIMITIVES
+from plugrad.jit.ranges import Ranges, in_ring
 from plugrad.jit.types import classes_in, named
 
 __all__ = ["Malformed", "default_of", "functions_of", "identifier"]
@@ -115,6 +116,7 @@ class Generator:
             len(one) < 3 for one in tree["arguments"][len(tree["arguments"]) - len(stated) :]
         ):
             defaults = []  # arguments by name only may have defaults before others; calls from outside are bound anyway
+        self.ranges = Ranges(tree)
         body = self.block(tree["body"], 0) or [ast.Pass()]
         node = ast.FunctionDef(
             name=own,
@@ -149,7 +151,14 @@ class Generator:
         return self.block(trees, depth + 1) or [ast.Pass()]
 
     def _assign(self, depth, target, value):
-        return ast.Assign([self.target(target)], self.tree(value))
+        return [ast.Assign([self.target(target)], self.tree(value)), *self._tuples(target)]
+
+    def _tuples(self, target) -> list:
+        """Return statements that make tuples of the lists that Python gives to starred targets."""
+        if target[0] == "star":
+            load, store = ast.Starred(self.tree(target[1]), ast.Load()), self.target(target[1])
+            return [ast.Assign([store], ast.Tuple([load], ast.Load()))]
+        return [node for one in target[1] for node in self._tuples(one)] if target[0] == "tuple" else []
 
     def _aug(self, depth, target, sign, value, kind=None):
         if kind is None:
@@ -161,7 +170,8 @@ class Generator:
                 setattr(store, part, ast.Name(_RESERVED + part, ast.Load()))
         load = copy.copy(store)
         load.ctx = ast.Load()
-        return [*nodes, ast.Assign([store], self._of_c(sign, load, self.tree(value), kind))]
+        combined = self._of_c(["binary", sign, target, value, kind], load, self._unwrapped(sign, value, kind))
+        return [*nodes, ast.Assign([store], combined)]
 
     def _do(self, depth, value):
         return ast.Expr(self.tree(value))
@@ -176,7 +186,8 @@ class Generator:
         return ast.While(self.tree(test), self._inner(body, depth), [])
 
     def _for(self, depth, target, over, body):
-        return ast.For(self.target(target), self.tree(over), self._inner(body, depth), [])
+        body = [*self._tuples(target), *self._inner(body, depth)]
+        return ast.For(self.target(target), self.tree(over), body, [])
 
     def _assert(self, depth, test, message):
         failed = self._called("prim.assert", [self.tree(message)])
@@ -218,6 +229,9 @@ class Generator:
         if kind == "tuple":
             (items,) = parts
             return ast.Tuple([self.target(one) for one in items], ast.Store())
+        if kind == "star":
+            (inner,) = parts
+            return ast.Starred(ast.Name(identifier(inner[1]), ast.Store()), ast.Store())
         if kind == "index":
             base, where = parts
             return ast.Subscript(self.tree(base), self.tree(where), ast.Store())
@@ -327,8 +341,14 @@ class Generator:
 
     def _binary(self, sign, left, right, kind=None):
         if kind is not None:
-            return self._of_c(sign, self.tree(left), self.tree(right), kind)
+            parts = [self._unwrapped(sign, one, kind) for one in (left, right)]
+            return self._of_c(["binary", sign, left, right, kind], *parts)
         return ast.BinOp(self.tree(left), _BINARY[sign](), self.tree(right))
+
+    def _unwrapped(self, sign, tree, kind):
+        """Return an operand, with all of its bits if it is an operator's before another one that wraps around."""
+        node = self.tree(tree)
+        return node.args[0] if kind == "int" and sign != "<<" and in_ring(tree) and type(node) is ast.Call else node
 
     def _unary(self, sign, value, kind=None):
         if kind is not None:
@@ -336,8 +356,11 @@ class Generator:
             return ast.Call(function, [ast.UnaryOp(_UNARY[sign](), self.tree(value))], [])
         return ast.UnaryOp(_UNARY[sign](), self.tree(value))
 
-    def _of_c(self, sign, left, right, kind):
-        """Return what an operator gives of two numbers in C."""
+    def _of_c(self, tree, left, right):
+        """Return what an operator gives of two numbers in C; integers wrap around where they may have to."""
+        _, sign, _, _, kind = tree
+        if kind == "int" and in_ring(tree) and self.ranges.bound(tree) is not None:
+            return ast.BinOp(left, _BINARY[sign](), right)
         function = self.given(("number", sign, kind), OF_C[sign, kind])
         return ast.Call(function, [ast.BinOp(left, _BINARY[sign](), right)] if kind == "int" else [left, right], [])
 

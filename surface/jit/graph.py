@@ -129,7 +129,7 @@ class Graph:
         elif target[0] == "tuple":
             kind = "prim::TupleUnpack"
             nodes.append(
-                Node(kind, [value], ", ".join(f"%{one[1]}" if one[0] == "name" else "%_" for one in target[1]))
+                Node(kind, [value], ", ".join(map(_stored, target[1])))
             )
         elif target[0] == "self":
             nodes.append(
@@ -209,3 +209,10 @@ class Graph:
         names = {"field": "prim::GetAttr", "of": "prim::CallMethod", "new": "prim::CreateObject",
                  "instance": "prim::isinstance"}  # fmt: skip
         return self._add(names[kind], given, nodes, f'[name="{name}"]')
+
+
+def _stored(target) -> str:
+    """Return the text of a target among others."""
+    if target[0] == "star":
+        return f"*{_stored(target[1])}"
+    return f"%{target[1]}" if target[0] == "name" else "%_"

@@ -93,8 +93,8 @@ class Text:
     def target(self, tree) -> str:
         """Return the text of a target."""
         if tree[0] == "tuple":
-            return ", ".join(self.target(one) for one in tree[1]) + ("," if len(tree[1]) == 1 else "")
-        return self.tree(tree)
+            return ", ".join(map(self.target, tree[1])) + ("," if len(tree[1]) == 1 else "")
+        return f"*{self.target(tree[1])}" if tree[0] == "star" else self.tree(tree)
 
     def constant(self, value) -> str:
         """Return the text of a constant."""

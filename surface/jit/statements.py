@@ -8,14 +8,14 @@ from plugrad.jit import types
 from plugrad.jit.attributes import Bound
 from plugrad.jit.calls import Calls
 from plugrad.jit.conditions import Conditions
-from plugrad.jit.errors import unfinished, unsupported
+from plugrad.jit.errors import refuse_starred, unfinished, unsupported
 from plugrad.jit.expressions import Expressions
 from plugrad.jit.modes import entered, mode_of
 from plugrad.jit.objects import SETS
 from plugrad.jit.signatures import Argument, Signature
 from plugrad.jit.signs import BINARY
 from plugrad.jit.source import Source
-from plugrad.jit.types import ANY, NONE, TENSOR, Type, fits, unified
+from plugrad.jit.types import ANY, NONE, TENSOR, Type, fits, tuple_of, unified
 from plugrad.jit.values import Known, Scope, Undefined, Value
 
 _NODES = {
@@ -241,8 +241,9 @@ class Compiler(Expressions, Conditions, Calls):
 
     def _unpack(self, target, value, node):
         kind = value.type
-        if any(isinstance(one, ast.Starred) for one in target.elts):
-            raise unsupported("Starred targets", self.source.place(node))
+        starred = next((i for i, one in enumerate(target.elts) if isinstance(one, ast.Starred)), None)
+        if starred is not None:
+            return self._unpack_starred(target.elts, starred, kind, node)
         if kind.name == "Tuple":
             if len(kind.args) != len(target.elts):
                 raise self.refuse(f"Need {len(target.elts)} values to unpack, and the tuple has {len(kind.args)}", node)
@@ -252,6 +253,22 @@ class Compiler(Expressions, Conditions, Calls):
         else:
             raise self.refuse(f"Cannot unpack a value of type '{kind}'", node)
         return ["tuple", [self.target(one, Value(["name", "?"], item), node) for one, item in zip(target.elts, inner)]]
+
+    def _unpack_starred(self, targets, at, kind, node):
+        """Return the tree of targets of which the one at a place takes all that the others leave, as a tuple."""
+        if kind.name != "Tuple":
+            why = "cannot statically infer the expected size of a list in this context"
+            raise self.refuse(why if kind.name == "List" else f"{kind} cannot be used as a tuple", node)
+        if not isinstance(targets[at].value, ast.Name):
+            raise self.refuse("Cannot pack a tuple into a non-variable", node)
+        least, after = len(targets) - 1, len(kind.args) - len(targets) + at + 1
+        if len(kind.args) < least:
+            raise self.refuse(f"need at least {least} values to unpack but found only {len(kind.args)}", node)
+        parts = [*kind.args[:at], tuple_of(*kind.args[at:after]), *kind.args[after:]]
+        plain = [one.value if isinstance(one, ast.Starred) else one for one in targets]
+        trees = [self.target(one, Value(["name", "?"], part), node) for one, part in zip(plain, parts)]
+        trees[at] = ["star", trees[at]]
+        return ["tuple", trees]
 
     def _do_annassign(self, node):
         kind = self.source.annotation(node.annotation)
@@ -460,6 +477,7 @@ class Compiler(Expressions, Conditions, Calls):
                 raise self.refuse(f"{what.name} must have {'one argument' if count == 1 else 'four arguments'}", node)
         target = item.optional_vars
         if target is not None:
+            refuse_starred(target, self.source)
             target = self.target(target, Value(["name", "?"], enter.returns), node)
         return ["object", value.tree, target]
 

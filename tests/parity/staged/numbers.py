@@ -50,8 +50,47 @@ def functions_of_math(zero: float, large: float):
     return told(ends), told(others), told([math.gamma(zero), math.gamma(-1.0), math.gamma(large), math.lgamma(zero)])
 
 
+def before_others(a: int, b: int):
+    c = (a * b + a) * b - 7 * a
+    c += a * a * b - c * 2
+    return c, (a * a - b) // 3, (a * b) % 10, a * b > 0, [1, 2, 3][(a * a) % 3], (a * 3 + 1) << 1, float(a * b)
+
+
+def counted(n: int, big: int):
+    i, total, down, product, other, again = 0, 0, 0, 1, 0, 0
+    while i < n:
+        i += 1
+        down = down - 2
+        again += 255
+        total = (total * 31 + i * big) % 1000003
+        product *= i * 77
+        other = other + i
+    for k in range(n):
+        product -= k * big
+        i += k * (k + big)
+    for k in range(big, big + 3):
+        other += k * 2
+    wide = [i * big for i in range(3)]
+    return i, down, total, product, other, again, wide
+
+
+def set_to_what_is_large(big: int):
+    i = 0
+    for k in range(3):
+        i += 1
+        if k == 1:
+            i = big
+        i = i + 200
+    return i, i + 1
+
+
 LARGE = 1 << 62
 CASES = [
+    (before_others, (LARGE - 5, 12345)),
+    (before_others, (-3 << 40, 5 << 30)),
+    (counted, (9, (1 << 63) - 5)),
+    (counted, (50, -LARGE)),
+    (set_to_what_is_large, ((1 << 63) - 300,)),
     (wraps, (LARGE, LARGE)),
     (wraps, (-2 * LARGE, 3)),
     (wraps, (7, -2)),

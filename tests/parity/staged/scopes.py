@@ -181,7 +181,36 @@ def lambda_in_a_call(x):
 
 
 x22 = torch.ones(2, 2)
+def starred(t: Tuple[int, float, str, int], pairs: List[Tuple[int, int, int]]):
+    first, *rest, last = t
+    *some, one, two, three = t
+    total = 0
+    for a, *others in pairs:
+        total += a * others[1]
+    four, (five, *six), seven = 1, t, some
+    return first, rest, last, some, one, three, total, six, seven
+
+
+def starred_list(xs: List[int]):
+    a, *b = xs
+    return a, b
+
+
+def starred_tensor(x):
+    a, *b = x
+    return a, b
+
+
+def starred_too_few(t: Tuple[int]):
+    a, b, *c = t
+    return a, b, c
+
+
 CASES = [
+    (starred, ((1, 2.0, "x", 4), [(1, 2, 3), (4, 5, 6)])),
+    (starred_list, ([1, 2],)),
+    (starred_tensor, (torch.ones(2),)),
+    (starred_too_few, ((1,),)),
     (named_by_default, (x22,)),
     (named_without_a_value, (x22,)),
     (overloaded, (3, "a")),
