@@ -125,7 +125,7 @@ def _kernel(op):
             except (CaptureError, TypeError, AttributeError, NotImplementedError) as error:
                 takes = []
                 changed(lambda item: takes.append(type(item) is Array), (args, kwargs))
-                if getattr(error, "final", False) and any(takes):
+                if getattr(error, "final", False) and any(takes) and not _says_shape(op, args, kwargs):
                     raise
                 if any(value.buffer.index < first for step in recorder.steps[mark:] for value in step.writes):
                     raise
@@ -148,8 +148,11 @@ def _kernel(op):
 
 def _has_rule(op, args, kwargs) -> bool:
     """Whether a rule of the op says the shape of its result, rather than that values do."""
-    if type(op).shape_rule is not Op.shape_rule or op.runs_on == "nothing":
-        return True
+    return type(op).shape_rule is not Op.shape_rule or op.runs_on == "nothing" or _says_shape(op, args, kwargs)
+
+
+def _says_shape(op, args, kwargs) -> bool:
+    """Whether an op says itself (@op.meta) which shape its result has, whatever the values in its kernel decide."""
     try:
         return op.meta_function is not None and op.meta_function(*args, **kwargs) is not None
     except NotImplementedError:

@@ -28,8 +28,8 @@ class Changing:
 
     def arguments(self) -> tuple:
         """Return what the program takes for what is at places now."""
-        found = [(place, place.get()) for place in self.read]
-        return tuple([COUNTED if type(one) is int and place in self.counted else one for place, one in found])
+        contents = [(place, place.get()) for place in self.read]
+        return tuple([COUNTED if type(one) is int and place in self.counted else one for place, one in contents])
 
     def __call__(self, *given, **kwargs):
         taken, args = given[: len(self.read)], given[len(self.read) :]

@@ -29,6 +29,10 @@ from plugrad.compiler.sizes import Dim, Real
 
 ALIGNMENT = 64
 ASSIGNABLE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class of Python's, whose objects may get another one
+# Functions that may write to `out=`, and how many arguments by place some have before it.
+BEFORE_OUT = dict.fromkeys("amax amin max min dot concatenate stack".split(), 2) | dict.fromkeys(
+    "sum prod cumsum cumprod clip".split(), 3
+)
 TAKE_OUT = frozenset("matmul dot concatenate stack cumsum cumprod sum prod amax amin max min clip".split())
 
 
@@ -126,6 +130,8 @@ class Step:
         if self.kind != "array" or self.several or "where" in self.kwargs or None in self.results:
             return False
         function = self.function
+        if len(self.args) > BEFORE_OUT.get(self.name, len(self.args)):  # it says itself by place that there is none
+            return False
         if isinstance(getattr(function, "__self__", None), numpy.ufunc):
             return function.__name__ in ("reduce", "accumulate")
         return isinstance(function, numpy.ufunc) or self.name in TAKE_OUT

@@ -490,17 +490,25 @@ def test_the_command_lists_and_empties_the_cache(monkeypatch, tmp_path):
     assert not os.listdir(tmp_path / "kernels")
 
 
-def test_without_the_extension_gradients_take_ops_that_nothing_used_before():
-    program = (
-        "import plugrad as torch\n"
-        "call = torch.compile(torch.nn.functional.gelu, fullgraph=True)\n"
-        "x = torch.linspace(-2, 2, 7, requires_grad=True)\n"
-        "call(x).sum().backward()\n"
-        "mine, x.grad = x.grad, None\n"
-        "torch.nn.functional.gelu(x).sum().backward()\n"
-        "torch.testing.assert_close(mine, x.grad)\n"
-        "assert 'calls of NumPy alone' in torch.compiler.explain(call)\n"
-    )
+WITHOUT_THE_EXTENSION = """
+import plugrad as torch
+nn, F = torch.nn, torch.nn.functional
+x, ids = torch.linspace(-2, 2, 12).reshape(3, 4).requires_grad_(), torch.tensor([1, 0, 1])
+for function, given in (
+    (F.gelu, x), (nn.LayerNorm(4), x), (nn.BatchNorm1d(4), x), (lambda x: F.cross_entropy(x, ids), x),
+    (nn.Embedding(3, 2), ids), (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), x),
+):
+    call, results = torch.compile(function, fullgraph=True), []
+    for run in call, function:
+        leaves = [x, *getattr(function, "parameters", list)()]
+        results += [torch.autograd.grad(run(given).square().sum(), leaves, allow_unused=True)]
+    torch.testing.assert_close(*results)
+    assert 'calls of NumPy alone' in torch.compiler.explain(call)
+"""
+
+
+def test_without_the_extension_everything_is_captured():
+    program = WITHOUT_THE_EXTENSION
     environment = {**os.environ, "PLUGRAD_NATIVE": "0"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
