@@ -50,6 +50,11 @@ def register(*given, **by_kind):
     groups = {kind: list(items) for kind, items in by_kind.items()}
     for item in given:
         groups.setdefault(kind_of(item), []).append(item)
+    if "kernels" in groups and store.loading_here():
+        raise RuntimeError(
+            "a plugin brings its kernels by the hook plugrad_kernels, each with an entry point in plugrad.kernels; "
+            "register() is for programs"
+        )
     groups = contract.adapt_records(groups, contract.CURRENT)
     for kind, items in groups.items():
         for item in items:

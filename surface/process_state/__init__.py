@@ -17,16 +17,15 @@ from operator import attrgetter, is_, is_not
 from plugrad import registry
 from plugrad.interrupts import process_lock
 from plugrad.process_state import settings
+from plugrad.process_state.changes import GONE, files, is_from, is_ours, is_right, remove_covers, shown
 from plugrad.process_state.endings import DAEMONS, THREADS, left_running
+from plugrad.process_state.of_interpreter import PRIORITY
 from plugrad.process_state.of_python import FILTERS
 from plugrad.process_state.output import Files, Heard, ToStandardError, is_alone, quiet_threads
+from plugrad.process_state.withheld import Withheld, real
 from plugrad.registry import kernels, loader
-from plugrad.registry.namespaces import LazyMethod
 
 __all__ = ["DAEMONS", "FILTERS", "Contained", "Heard", "ProcessState", "left_running", "quiet_threads"]
-
-_GONE = object()
-_COUNTS = (int, tuple, type(None))  # what modules count or collect: others' modules change it, too
 
 
 class ProcessState:
@@ -51,6 +50,7 @@ class ProcessState:
             loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
                 (self.names, self.values), (self.tables, self.records) = _look(after), _look_at_records(after)
+                self.classes, self.bases = [*_classes], [*map(_bases, _classes)]
                 self.functions, self.insides = _look_inside(after)
         chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]
         self.settings = [(setting, setting.read()) for setting in chosen]
@@ -81,13 +81,17 @@ class ProcessState:
             if _is_same(before, now):
                 continue
             for name, value in before.items():
-                current = now.get(name, _GONE)
-                if current is value or (name not in _first[holder] and not _is_ours(value)):
+                current = now.get(name, GONE)
+                if current is value or (name not in _first[holder] and not is_ours(value)):
                     continue  # what a third party added is its own
-                if not _is_right(holder, name, value, current):
-                    damage.append(f"{holder.__name__}.{name}")
-                    setattr(holder, name, value)
-            damage += _remove_covers(holder, before)
+                if not is_right(holder, name, value, current):
+                    damage.append(f"{shown(holder)}.{name}")
+                    setattr(holder, name, real(value))
+            damage += remove_covers(holder, before)
+        for cls, bases in zip(self.classes, self.bases):
+            if cls.__bases__ is not bases:
+                damage.append(f"{shown(cls)}.__bases__")
+                cls.__bases__ = bases
         return damage
 
     def _repair_insides(self, now) -> list[str]:
@@ -134,9 +138,13 @@ class ProcessState:
 
 _TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
 _OTHERS = (
-    "builtins", "functools", "itertools", "json", "math", "numpy", "numpy.fft", "numpy.linalg", "numpy.random",
-    "operator", "os", "os.path", "pickle", "random", "time",
+    "atexit", "builtins", "codecs", "collections", "contextlib", "copy", "copyreg", "functools", "gc", "hashlib",
+    "io", "itertools", "json", "logging", "math", "numpy", "numpy._core._multiarray_umath",
+    "numpy._core.fromnumeric", "numpy._core.multiarray", "numpy._core.numeric", "numpy.fft", "numpy.linalg",
+    "numpy.random", "operator", "os", "os.path", "pickle", "random", "re", "scipy.linalg", "scipy.special", "signal",
+    "ssl", "struct", "tempfile", "threading", "time", "types", "weakref", "zipfile", "zlib",
 )  # fmt: skip
+_WITH_CLASSES = "collections", "contextlib", "json", "logging", "pickle", "threading", "zipfile"  # in Python
 _OF_OTHERS = tuple(f"{name}." for name in (*_OTHERS, os.path.__name__))  # how their names begin in a message
 _NOTHING: dict = {"": None}
 _NEVER = None, None, None
@@ -148,8 +156,9 @@ _first: dict = {}  # module or class -> the names that it had when it was first 
 _last: list = [(), None, None]  # plugrad's own ops, their parts when they were last looked at, and copies of these
 _functions: list = [[]]  # those of plugrad's that names have led to
 _unsorted: list = []  # functions that names lead to since these were last listed
+_HEAP, _FLAGS = 1 << 9, 3 << 8  # of classes whose names can be set, and of those that say whether they can
 _INSIDE = "__code__", "__defaults__", "__kwdefaults__"
-_inside = attrgetter(*_INSIDE)
+_inside, _bases = attrgetter(*_INSIDE), attrgetter("__bases__")
 _lock = process_lock()
 
 
@@ -204,8 +213,7 @@ def _look(after=None) -> tuple[dict, list | None]:
     for module in whole:
         if not _is_same(_copies.get(module, _NOTHING), vars(module)):
             _copy(module)
-            if module not in others:
-                _classes.update(dict.fromkeys(_classes_in(module)))
+            _classes.update(dict.fromkeys(_classes_in(module)))
     for cls in _classes:
         if not _is_same(_copies.get(cls, _NOTHING), vars(cls)):
             _copy(cls)
@@ -215,9 +223,16 @@ def _look(after=None) -> tuple[dict, list | None]:
 
 
 def _classes_in(module) -> list:
-    """Return plugrad's classes among what the names of a module, or class, led to when they were copied."""
+    """Return the classes that are looked at among what the names of a module, or class, led to when last copied."""
     values = _copies[module].values() if isinstance(module, types.ModuleType) else ()
-    return [value for value in values if isinstance(value, type) and value.__module__[:7] == "plugrad"]
+    watched = _WITH_CLASSES if module.__name__ in _WITH_CLASSES else ()
+    return [value for value in values if isinstance(value, type) and _is_watched(value, watched)]
+
+
+def _is_watched(cls, others) -> bool:
+    if cls.__module__[:7] == "plugrad":
+        return True
+    return cls.__module__.partition(".")[0] in others and cls.__flags__ & _FLAGS == _HEAP
 
 
 def _copy_again(holder, names) -> bool:
@@ -233,8 +248,8 @@ def _copy_again(holder, names) -> bool:
 def _look_inside(after=None) -> tuple[list, list]:
     """Return plugrad's functions among all that names have led to, and what makes each do what it does."""
     if _unsorted:
-        known, files = set(_functions[0]), _files()
-        new = [one for one in dict.fromkeys(_unsorted) if one not in known and _is_from(one.__code__, files)]
+        known, ours = set(_functions[0]), files()
+        new = [one for one in dict.fromkeys(_unsorted) if one not in known and is_from(one.__code__, ours)]
         if new:
             _functions[0] = [*_functions[0], *new]  # another list: states keep theirs
         _unsorted.clear()
@@ -278,112 +293,6 @@ def _changed(names, before, now) -> list:
 def _is_same(before, now) -> bool:
     """Whether two tables have the same objects in the same order; none is asked whether it equals another."""
     return len(before) == len(now) and all(map(is_, before.values(), now.values()))
-
-
-def _is_right(holder, name, before, now) -> bool:
-    """Whether a name's change is one that plugrad makes itself: methods are generated, functions found late."""
-    if name[:2] == name[-2:] == "__" and not callable(before):
-        return True  # what Python itself keeps there
-    if type(now) is LazyMethod or (code := _code(now)) is not None and code.co_name == "first_call":
-        return _is_ours(now)  # it is looked up anew, since another plugin brought one
-    if type(before) is LazyMethod and _is_ours(now):  # a method that came from its room
-        return True
-    if now is _GONE:  # a function that is found again when it is used
-        return isinstance(holder, types.ModuleType) and hasattr(before, "__op__")
-    if isinstance(before, _COUNTS) or (isinstance(holder, types.ModuleType) and name in _rebound(holder)):
-        return not callable(now) or _is_ours(now)
-    record = getattr(now, "__op__", None)
-    entry = registry.public.get(f"{holder.__name__}.{name}".removeprefix("plugrad."))
-    if record is not None and entry is not None and entry.value is not record:
-        return False
-    code, earlier = _code(now), _code(before)
-    generated = code is not None and code.co_filename.startswith("<plugrad ")
-    if earlier is not None and earlier.co_name != "first_call":  # generated again, after a kernel was added
-        return generated and earlier.co_filename == code.co_filename
-    return generated and not isinstance(before, type)  # in the place of what stood there until it was first used
-
-
-def _rebound(module) -> set:
-    """Return the names of a module that its own functions rebind: its state."""
-    known = _states.get(module)
-    if known is None:
-        import dis
-
-        codes = [_code(value) for value in vars(module).values()]
-        codes += [_code(m) for cls in vars(module).values() if isinstance(cls, type) for m in vars(cls).values()]
-        known = _states[module] = {
-            step.argval
-            for code in codes if code is not None and "STORE_GLOBAL" not in code.co_names
-            for step in dis.get_instructions(code) if step.opname == "STORE_GLOBAL"
-        }  # fmt: skip
-    return known
-
-
-_states: dict = {}
-
-
-def _code(value):
-    """Return the code of a function, or of what stands for one; not of what `functools.wraps` says that it wraps."""
-    if isinstance(value, types.ModuleType):  # one of ours would look the attributes up, and keep what it finds
-        return None
-    for attribute in ("__func__", "fget", "func"):
-        value = value if isinstance(value, types.FunctionType) else getattr(value, attribute, value)
-    return value.__code__ if isinstance(value, types.FunctionType) else None
-
-
-def _is_ours(value) -> bool:
-    code = _code(value)
-    if code is not None:
-        return code.co_filename.startswith("<plugrad ") or _is_from(code, _files())
-    kind = value if isinstance(value, type) else type(value)
-    return f"{kind.__module__}.".startswith("plugrad.")
-
-
-def _is_from(code, files) -> bool:
-    return code.co_filename.startswith("<plugrad ") or code.co_filename in files
-
-
-def _files() -> set:
-    modules = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith("plugrad.")]
-    return {vars(module).get("__file__") for module in modules}
-
-
-def _remove_covers(holder, before) -> list[str]:
-    """Take away what was put before a name of ours: an inherited one, or one that was never used yet."""
-    home = holder.__name__.removeprefix("plugrad").lstrip(".")
-    added = []
-    for name in [name for name in vars(holder) if name not in before]:
-        if isinstance(holder, type):
-            inherited = any(name in vars(base) for base in holder.__mro__[1:])
-            if inherited and callable(vars(holder)[name]) and not _is_ours(vars(holder)[name]):
-                added.append(f"{holder.__name__}.{name}")
-                delattr(holder, name)
-            continue
-        entry = registry.public.get(f"{home}.{name}" if home else name)
-        value = vars(holder)[name]
-        if entry is None and _covers(holder, name, value):
-            added.append(f"{holder.__name__}.{name}")
-        if entry is None or not entry.provider.builtin or value is entry.value:
-            continue
-        if getattr(value, "__op__", None) is not entry.value and not isinstance(value, types.ModuleType):
-            added.append(f"{holder.__name__}.{name}")
-            delattr(holder, name)
-    return added
-
-
-def _covers(module, name, value) -> bool:
-    """Whether a value stands before what a module of plugrad's finds when it is asked; the latter is there then."""
-    asked = vars(module).get("__getattr__")
-    if asked is None or name[:2] == "__" or isinstance(value, types.ModuleType):
-        return False
-    if not _is_ours(asked) or _is_ours(value):
-        return False
-    delattr(module, name)
-    try:
-        return getattr(module, name) is not value
-    except AttributeError:  # nothing: it is the third party's own
-        setattr(module, name, value)
-        return False
 
 
 # ---------------------------------------------------------------------------------------------------- loading
@@ -436,7 +345,8 @@ class Contained:
     """
 
     def __enter__(self):
-        self.state = ProcessState()
+        self.state, self.withheld = ProcessState(), Withheld()
+        self.withheld.__enter__()
         self.finder = _FirstImports(self.state.names)
         sys.meta_path.insert(0, self.finder)
         self.output, self.files = None, Files()
@@ -453,11 +363,17 @@ class Contained:
             if sys.stdout is self.output or not isinstance(sys.stdout, ToStandardError):
                 sys.stdout = self.output.real
             sys.stderr = self.errors
-        damage = [*self.files.repair(), *self.state.repair()]
+        self.withheld.__exit__()
+        damage = [*self.withheld.asked, *self.files.repair(), *self.state.repair()]
         if damage and error is None:
             more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
             advice = ": declare an op with override=True to replace one of plugrad's" if self.state.replaced else ""
-            back = "plugrad put it back"
-            if any(one.startswith(THREADS) for one in damage):
-                back = "a thread can't be ended by another: start it with daemon=True, or when it is needed"
+            lasting = [how for what, how in _LASTING.items() if any(one.startswith(what) for one in damage)]
+            back = lasting[0] if lasting else "plugrad put it back"
             raise RuntimeError(f"it changed {', '.join(damage[:3])}{more} while it was loaded ({back}){advice}")
+
+
+_LASTING = {
+    THREADS: "a thread can't be ended by another: start it with daemon=True, or when it is needed",
+    PRIORITY: "plugrad put it back, unless only a privileged process can",
+}

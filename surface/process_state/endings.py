@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import sys
 import threading
 import time
 from operator import is_
 
-from plugrad import registry
 from plugrad.process_state.kinds import Setting
 from plugrad.process_state.output import is_alone, quiet_threads
+from plugrad.process_state.owners import is_foreign
 
 THREADS = "the threads for which the program waits at its end"
-
-
-def _is_foreign(what, chosen=True) -> bool:
-    """Whether a function, or a class, is a plugin's, or one of Python's that only a plugin can have `chosen`.
-
-    Those of libraries, and what some modules of Python's register when they are first used, are their own affair.
-    """
-    while isinstance(what, functools.partial):
-        what = what.func
-    what = getattr(what, "__func__", what)
-    home = getattr(what, "__module__", None) or type(what).__module__
-    top = str(home).partition(".")[0]
-    if any(top == plugin.value.partition(":")[0].partition(".")[0] for plugin in _third_parties()):
-        return True
-    return chosen and (top == "__main__" or top in sys.stdlib_module_names - _SELF_REGISTERED)
-
-
-_SELF_REGISTERED = {"concurrent", "logging", "multiprocessing", "rlcompleter", "site", "threading", "weakref"}
-
-
-def _third_parties() -> list:
-    return [plugin for plugin in list(registry.plugins.values()) if not plugin.builtin]
 
 
 # ---------------------------------------------------------------------------------------------------- threads
@@ -93,7 +70,7 @@ class Threads(_Lasting):
 def _daemons() -> list:
     """Return the threads of plugins that end with the program."""
     running = [one for one in threading.enumerate() if one.daemon and one not in quiet_threads]
-    return [one for one in running if _is_foreign(_work_of(one))]
+    return [one for one in running if is_foreign(_work_of(one))]
 
 
 def _work_of(thread):
@@ -147,7 +124,7 @@ class Handlers(Setting):
     @staticmethod
     def _new(before, now):
         alone = is_alone()  # else another thread may have registered it
-        return [place for place in _places(before, now) if _is_foreign(now[place], alone)]
+        return [place for place in _places(before, now) if is_foreign(now[place], alone)]
 
     def same(self, before, now):
         return not self._new(before, now)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from operator import is_
 
+from plugrad.process_state.owners import is_foreign, is_others
+
+_GONE = object()
 PLAIN = (bool, bytes, dict, float, int, list, str, tuple, type(None))
 
 
@@ -28,7 +33,7 @@ class Setting:
 
 
 class Chain(Setting):
-    """A list that Python asks from its front; libraries may add to its end, which takes nothing from anybody."""
+    """A list that Python asks from its front; anybody may add to its end, and a library where it likes."""
 
     __slots__ = ()
 
@@ -36,7 +41,11 @@ class Chain(Setting):
         super().__init__(label, lambda: self._others(entries), lambda before: self._restore(entries, before))
 
     def same(self, before, now):
-        return len(now) >= len(before) and all(one is other for one, other in zip(before, now))
+        if len(now) >= len(before) and all(map(is_, before, now)):
+            return True
+        places = [i for i, one in enumerate(now) if any(one is other for other in before)]
+        kept = len(places) == len(before) and all(now[i] is one for i, one in zip(places, before))
+        return kept and not any(is_foreign(_kind(now[i])) for i in range(max(places, default=0)) if i not in places)
 
     @staticmethod
     def _others(entries):
@@ -50,6 +59,10 @@ class Chain(Setting):
         entries[:] = own + before + others[last + 1 :]
 
 
+def _kind(one):
+    return one if isinstance(one, type) or isinstance(one, types.FunctionType) else type(one)
+
+
 class Table(Setting):
     """A setting that is a dict, whose changes are told by key."""
 
@@ -60,6 +73,64 @@ class Table(Setting):
         return [f"{self.label} ({', '.join(sorted(map(str, changed)))})"]
 
 
+class Names(Table):
+    """What some names of a module of Python's lead to, as far as they are there; nothing is compared."""
+
+    __slots__ = ("module", "names")
+
+    def __init__(self, module, *names, random=False):
+        super().__init__(module.__name__, self._read, self._write, random)
+        self.module, self.names = module, tuple(dict.fromkeys(names))
+
+    def _read(self):
+        now = vars(self.module)
+        return {name: now[name] for name in self.names if name in now}
+
+    def _write(self, values):
+        for name in self.names:
+            if name in values:
+                setattr(self.module, name, values[name])
+            elif name in vars(self.module):
+                delattr(self.module, name)
+
+    def same(self, before, now):
+        return identical(before, now)
+
+    def changes(self, before, now):
+        changed = [name for name in self.names if before.get(name, _GONE) is not now.get(name, _GONE)]
+        return [f"{self.label} ({', '.join(changed)})"]
+
+
+class Registered(Table):
+    """A dict, the result of `table`, of what is done with classes; anybody may enter classes of their own."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, label, table):
+        super().__init__(label, lambda: dict(table()), self._restore)
+        self.table = table
+
+    @staticmethod
+    def _changed(before, now) -> list:
+        lost = [key for key, one in before.items() if now.get(key) is not one]
+        return lost + [key for key in now if key not in before and is_others(key) and not is_others(now[key])]
+
+    def same(self, before, now):
+        return identical(before, now) or not self._changed(before, now)
+
+    def changes(self, before, now):
+        changed = [ascii(getattr(key, "__qualname__", key)) for key in self._changed(before, now)]
+        return [f"{self.label} ({', '.join(sorted(changed))})"]
+
+    def _restore(self, before):
+        table = self.table()
+        for key in self._changed(before, dict(table)):
+            if key in before:
+                table[key] = before[key]
+            else:
+                del table[key]
+
+
 def same(before, now) -> bool:
     """Whether a setting has its value: the same object, or an equal one of Python's own kinds."""
     return before is now or (type(before) is type(now) and isinstance(before, PLAIN) and bool(before == now))
@@ -68,3 +139,11 @@ def same(before, now) -> bool:
 def identical(before: dict, now: dict) -> bool:
     """Whether two dicts have the same names in the same order, and for each the same object; nothing is compared."""
     return len(before) == len(now) and all(map(is_, before.values(), now.values())) and [*before] == [*now]
+
+
+def of_module(name, read, write, default):
+    """Return functions that read and write what a module of Python's keeps; `default` until it is imported."""
+    return (
+        lambda: read(sys.modules[name]) if name in sys.modules else default,
+        lambda value: write(sys.modules[name], value),
+    )

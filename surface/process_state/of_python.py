@@ -15,7 +15,8 @@ import warnings
 import numpy
 
 from plugrad.process_state.endings import Handlers, Threads
-from plugrad.process_state.kinds import Chain, Setting, Table, identical
+from plugrad.process_state.kinds import Chain, Setting, Table, identical, of_module
+from plugrad.process_state.of_interpreter import OF_INTERPRETER
 
 # ---------------------------------------------------------------------------------------------------- random numbers
 
@@ -139,14 +140,6 @@ def _write_tracing(functions) -> None:
         write(function)
 
 
-def _of_module(name, read, write, default):
-    """Return functions that read and write what a module of Python's keeps; `default` until it is imported."""
-    return (
-        lambda: read(sys.modules[name]) if name in sys.modules else default,
-        lambda value: write(sys.modules[name], value),
-    )
-
-
 def _read_decimals(decimal) -> dict:
     context = decimal.getcontext()
     chosen = {name: getattr(context, name) for name in _DECIMALS}
@@ -175,7 +168,12 @@ def _read_logging(logging) -> dict:
     kept["class of loggers"] = () if logging.getLoggerClass() is logging.Logger else (logging.getLoggerClass(),)
     factory = logging.getLogRecordFactory()
     kept["factory of records"] = () if factory is logging.LogRecord else (factory,)
+    kept["names of levels"] = () if [*map(logging.getLevelName, _LEVELS)] == [*_LEVELS.values()] else (True,)
+    kept["raiseExceptions"] = (not logging.raiseExceptions,)
     return {"disable": logging.root.manager.disable, **{name: value for name, value in kept.items() if any(value)}}
+
+
+_LEVELS = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 
 
 def _loggers(logging):
@@ -184,6 +182,9 @@ def _loggers(logging):
 
 
 def _write_logging(logging, values) -> None:
+    logging.raiseExceptions = "raiseExceptions" not in values
+    for level, name in () if "names of levels" in values else _LEVELS.items():
+        logging.addLevelName(level, name)
     logging.disable(values.get("disable", 0))
     logging.setLoggerClass(*values.get("class of loggers", (logging.Logger,)))
     logging.setLogRecordFactory(*values.get("factory of records", (logging.LogRecord,)))
@@ -195,22 +196,21 @@ def _write_logging(logging, values) -> None:
         logger.handlers[:] = [part for part in parts if hasattr(part, "emit")]
 
 
-def _functions_of(module, *names):
-    """Return functions that read and write what a module of Python's calls in the name of the program."""
-
-    def write(values):
-        for name, value in values.items():
-            setattr(module, name, value)
-
-    return lambda: {name: getattr(module, name) for name in names}, write
-
-
 def _spec(module):
     """Return a module's `__spec__`, without asking one that is imported, or puts another in its place, when asked."""
     try:
         return object.__getattribute__(module, "__dict__").get("__spec__")
     except AttributeError:  # None, and what has no attributes
         return None
+
+
+_LOOKED_FOR = "torch", "cupy", "cupyx", "scipy"  # what plugrad stands for, or imports where it is needed
+
+
+def _is_planted(name, module) -> bool:
+    """Whether a module came under a name by which no import would have found it."""
+    spec = _spec(module)
+    return module is not None and (spec is None or spec.name != name)
 
 
 class _Modules(Table):
@@ -244,7 +244,8 @@ class _Modules(Table):
         now = dict(sys.modules)
         changed = [name for name, module in before.items() if now.get(name) is not module]
         blocked = [name for name, one in now.items() if one is None and name not in before and name[:8] != "plugrad."]
-        return [name for name in changed + blocked if name.partition(".")[0] != "distutils"]
+        planted = [name for name in _LOOKED_FOR if name in now and name not in before and _is_planted(name, now[name])]
+        return [name for name in changed + blocked + planted if name.partition(".")[0] != "distutils"]
 
     def _restore(self, before):
         for name in self._changed(before):
@@ -348,29 +349,27 @@ OF_PYTHON = [
     Setting("the interval at which threads switch", sys.getswitchinterval, sys.setswitchinterval),
     Setting("tracing or profiling", _read_tracing, _write_tracing),
     Setting("how coroutines are watched", _read_coroutines, _write_coroutines),
-    Table("sys", *_functions_of(sys, "excepthook", "displayhook", "unraisablehook", "breakpointhook", "stdin")),
     Setting("sys.argv", lambda: list(getattr(sys, "argv", ())), _write_arguments),
-    Table("threading", *_functions_of(threading, "excepthook")),
-    Table("warnings", *_functions_of(warnings, "showwarning", "formatwarning")),
     Table(
-        "how decimal numbers are computed", *_of_module("decimal", _read_decimals, _write_decimals, _DECIMALS | _TRAPS)
+        "how decimal numbers are computed", *of_module("decimal", _read_decimals, _write_decimals, _DECIMALS | _TRAPS)
     ),
-    Table("loggers", *_of_module("logging", _read_logging, _write_logging, {"disable": 0, "root": (30, False)})),
+    Table("loggers", *of_module("logging", _read_logging, _write_logging, {"disable": 0, "root": (30, False)})),
     Setting(
         "the default timeout of sockets",
-        *_of_module(
+        *of_module(
             "socket", lambda room: room.getdefaulttimeout(), lambda room, now: room.setdefaulttimeout(now), None
         ),
     ),
     Setting(
         "the start method of processes",
-        *_of_module(
+        *of_module(
             "multiprocessing",
             lambda room: room.get_start_method(allow_none=True),
             lambda room, now: room.set_start_method(now, force=True),
             None,
         ),
     ),
+    *OF_INTERPRETER,
     _Modules(),
     Setting("sys.path", lambda: list(sys.path), _write_path),
     Chain("sys.meta_path", sys.meta_path),

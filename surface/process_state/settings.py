@@ -8,12 +8,14 @@ import sys
 import plugrad
 from plugrad import printing
 from plugrad.devices.device import default_device
+from plugrad.extend import choose_memory, chosen_memory
 from plugrad.graph import modes
 from plugrad.graph.modes import mode
 from plugrad.nn import Module, conversion
 from plugrad.optim import hooks as optim_hooks
-from plugrad.process_state.kinds import Setting, Table, same
+from plugrad.process_state.kinds import Registered, Setting, Table, same
 from plugrad.process_state.of_python import OF_PYTHON
+from plugrad.process_state.owners import is_others
 from plugrad.tensor import random
 
 # ---------------------------------------------------------------------------------------------------- of plugrad
@@ -52,6 +54,41 @@ def _write_modes(values) -> None:
     for name, value in values.items():
         if name == "pausing" or not same(value, getattr(mode, name)):  # how that is asked for depends on the regions
             setattr(mode, name, value)
+
+
+def _registered(label, module, name):
+    """Return a setting for a table of classes that a room keeps, where that is imported."""
+    return Registered(label, lambda: getattr(sys.modules.get(module), name, {}))
+
+
+def _read_trusted() -> list:
+    return list(getattr(sys.modules.get("plugrad.serialization.safe_globals"), "_trusted", ()))
+
+
+def _write_trusted(before) -> None:
+    now = sys.modules["plugrad.serialization.safe_globals"]._trusted
+    now[:] = before + [one for one in now if one not in before and not is_others(one)]
+
+
+class _Trusted(Setting):
+    """What `load` restores at its default; a plugin may trust its own classes."""
+
+    __slots__ = ()
+
+    def __init__(self):
+        super().__init__("what load trusts (add_safe_globals)", _read_trusted, _write_trusted)
+
+    def same(self, before, now):
+        return now[: len(before)] == before and not any(map(is_others, now[len(before) :]))
+
+
+def _read_validation():
+    room = sys.modules.get("plugrad.distributions.distribution")
+    return __debug__ if room is None else room.Distribution._validate_args
+
+
+def _write_validation(mode) -> None:
+    sys.modules["plugrad.distributions.distribution"].Distribution._validate_args = mode
 
 
 def _copied(tables, without=()) -> dict:
@@ -204,6 +241,11 @@ ALL = [
     Setting("the state of random number generators", _read_generators, _write_generators, True, own=True),
     NUMBER_OF_THREADS,
     Setting("deterministic algorithms", _read_deterministic, lambda mode: plugrad.use_deterministic_algorithms(**mode)),
+    Setting("what new memory holds", lambda: chosen_memory("fill"), lambda mode: choose_memory(fill=mode)),
+    Setting("whether distributions check their arguments", _read_validation, _write_validation),
+    _registered("divergences of distributions", "plugrad.distributions.kl", "_rules"),
+    _registered("what trees are made of", "plugrad.utils._pytree_nodes", "SUPPORTED_NODES"),
+    _Trusted(),
     *OF_PYTHON,
     Setting("the locale", lambda: locale.setlocale(locale.LC_ALL), lambda name: locale.setlocale(locale.LC_ALL, name)),
 ]

@@ -277,6 +277,17 @@ def test_what_children_and_c_code_print_stays_off_the_standard_output(tmp_path):
         "import scipy.special, scipy.sparse",
         "import os\nos.environ.setdefault('KMP_INIT_AT_FORK', 'FALSE')",
         "import plugrad\nplugrad.modest_helper = print",
+        """
+import codecs, copyreg, plugrad
+from plugrad.distributions import Normal, register_kl
+from plugrad.utils import _pytree
+class Own(Normal): pass
+register_kl(Own, Normal)(lambda p, q: 0)
+_pytree.register_pytree_node(Own, lambda own: ([], None), lambda items, context: None)
+plugrad.serialization.add_safe_globals([Own])
+copyreg.pickle(Own, lambda own: (Own, ()))
+codecs.register_error("modest", codecs.ignore_errors)
+import asyncio, concurrent.futures.thread, csv, faulthandler, multiprocessing.spawn, ssl, tracemalloc, zipfile""",
         "import logging, multiprocessing.util, weakref\nkept = weakref.finalize(logging, print)\nkept.atexit = False",
     ],
 )

@@ -245,7 +245,7 @@ plugrad.nn.modules.module.register_module_forward_hook(lambda module, args, outp
     "sockets": ("import socket\nsocket.setdefaulttimeout(0.1)", "the default timeout of sockets"),
     "spawning": ("import multiprocessing\nmultiprocessing.set_start_method('spawn', force=True)", "start method"),
     "showing": ("import warnings\nwarnings.showwarning = print", "warnings (showwarning)"),
-    "threads_errors": ("import threading\nthreading.excepthook = print", "threading (excepthook)"),
+    "threads_errors": ("import threading\nthreading.excepthook = print", "threading.excepthook"),
     "an_alarm": ("import signal\nsignal.alarm(1000)", "the timer of alarms"),
     "another_module": ("import sys\nsys.modules['numpy.linalg'] = sys", "sys.modules (numpy.linalg)"),
     "a_module_lost": ("import sys\ndel sys.modules['numpy.linalg']", "sys.modules (numpy.linalg)"),
@@ -263,7 +263,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIM
     "another_generator": ("import numpy\nnumpy.random.set_bit_generator(numpy.random.PCG64(3))",
                           "the state of NumPy's random numbers"),
     "a_time_zone": ("import os, time\nos.environ['TZ'] = 'Asia/Tokyo'\ntime.tzset()", "the environment (TZ)"),
-    "tracing_threads": ("import threading\nthreading.settrace(lambda *given: None)", "tracing or profiling"),
+    "tracing_threads": ("import threading\nthreading.settrace(lambda *given: None)", "threading._trace_hook"),
     "watching_coroutines": ("import sys\nsys.set_asyncgen_hooks(firstiter=print)", "how coroutines are watched"),
     "a_debugged_collector": ("import gc\ngc.set_debug(gc.DEBUG_UNCOLLECTABLE)", "the garbage collector"),
     "other_arguments": ("import sys\nsys.argv = ['other']", "sys.argv"),
@@ -271,7 +271,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIM
                      "which signals are held back"),
     "another_timer": ("import signal\nsignal.setitimer(signal.ITIMER_VIRTUAL, 1000)", "the timer of alarms"),
     "a_class_of_loggers": ("import logging\nlogging.setLoggerClass(type('L', (logging.Logger,), {}))",
-                           "loggers (class of loggers)"),
+                           "logging._loggerClass"),
     "no_errors": ("import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)", "the file behind descriptor 2"),
     "no_input": ("import os\nos.close(0)", "the file behind descriptor 0"),
     "no_output": ("import os\nos.close(1)", "the file behind descriptor 1"),
@@ -287,6 +287,48 @@ plugrad.nn.modules.module.register_module_parameter_registration_hook(lambda mod
     "converting": ("plugrad.__future__.set_overwrite_module_params_on_conversion(True)", "how modules are converted"),
     "a_policy": ("plugrad.amp.policies.register_autocast('tanh', 'cpu', 'float32')", "the record of op 'tanh'"),
     "a_shape_rule": ("plugrad.registry.op('tanh').meta(lambda input: ((1,), input.dtype))", "record of op 'tanh'"),
+    "an_end_of_threads": ("import threading\nthreading._register_atexit(print)", "is called when threads have ended"),
+    "an_audit": ("import sys\nsys.addaudithook(lambda *given: None)", "event of the interpreter (sys.addaudithook)"),
+    "encodings": ("import codecs\ncodecs.register(lambda name: None)", "how encodings are found (codecs.register)"),
+    "encoding_errors": ("import codecs\ncodecs.register_error('strict', print)", "codecs do about errors (strict)"),
+    "pickling": ("import copyreg\ncopyreg.pickle(dict, lambda given: (dict, ()))", "copied and pickled ('dict')"),
+    "collecting": ("import gc\ngc.callbacks.append(lambda *given: None)", "when garbage is collected (gc.callbacks)"),
+    "crashes": ("import faulthandler\nfaulthandler.enable()", "when the process crashes (faulthandler)"),
+    "printing_stacks": ("import faulthandler\nfaulthandler.dump_traceback_later(1000)", "when time is up"),
+    "forks": ("import os\nos.register_at_fork(before=lambda: None)", "process forks (os.register_at_fork)"),
+    "a_new_builtin": ("import builtins\nbuiltins.helper = len", "builtins.helper"),
+    "no_warnings": ("import warnings\nwarnings.warn = print", "warnings (warn)"),
+    "caught_warnings": ("import warnings\nwarnings.catch_warnings(record=True).__enter__()", "warnings (_showwarn"),
+    "named_levels": ("import logging\nlogging.addLevelName(30, 'HM')", "loggers (names of levels)"),
+    "silent_loggers": ("import logging\nlogging.raiseExceptions = False", "loggers (raiseExceptions)"),
+    "environment_of_c": ("import os\nos.putenv('OMP_NUM_THREADS', '7')", "environment of children (os.putenv)"),
+    "loops": ("""
+import asyncio
+asyncio.set_event_loop_policy(type("Own", (asyncio.DefaultEventLoopPolicy,), {})())""", "how event loops are made"),
+    "leaving": ("import sys\nsys.exit = print", "sys (exit)"),
+    "short_tracebacks": ("import sys\nsys.tracebacklimit = 0", "sys (tracebacklimit)"),
+    "other_modules": ("import sys\nsys.modules = dict(sys.modules)", "sys (modules)"),
+    "a_planted_module": ("import sys, types\nsys.modules['torch'] = types.ModuleType('torch')", "sys.modules (torch)"),
+    "patching_core_of_numpy": ("import numpy._core.numeric as core\ncore.ones = print", "numpy._core.numeric.ones"),
+    "patching_a_class": ("import json\njson.JSONEncoder.default = print", "json.encoder.JSONEncoder.default"),
+    "patching_copies": ("import copy\ncopy.deepcopy = print", "copy.deepcopy"),
+    "certificates": ("import ssl\nssl._create_default_https_context = ssl._create_unverified_context", "ssl._create"),
+    "allocations": ("import tracemalloc\ntracemalloc.start()", "whether allocations are watched (tracemalloc)"),
+    "fields": ("import csv\ncsv.field_size_limit(3)", "the limit of fields in CSV files"),
+    "another_python": ("import multiprocessing\nmultiprocessing.set_executable('/no')", "what runs children of the"),
+    "waking": ("import os, signal\nsignal.siginterrupt(signal.SIGINT, False)", "signals interrupt calls of the system"),
+    "asked_by_python": ("plugrad.Tensor.__getattr__ = lambda self, name: 3", "Tensor.__getattr__"),
+    "other_bases": ("""
+class Between(plugrad.nn.Module):
+    pass
+plugrad.nn.Linear.__bases__ = (Between,)""", "Linear.__bases__"),
+    "trusting": ("plugrad.serialization.add_safe_globals([eval])", "what load trusts (add_safe_globals)"),
+    "a_divergence": ("""
+from plugrad.distributions import Normal, register_kl
+register_kl(Normal, Normal)(lambda p, q: 0)""", "divergences of distributions"),
+    "trees": ("from plugrad.utils import _pytree\n_pytree.SUPPORTED_NODES[dict] = None", "trees are made of ('dict')"),
+    "unfilled": ("plugrad.utils.deterministic.fill_uninitialized_memory = False", "what new memory holds"),
+    "unchecked": ("plugrad.distributions.Distribution.set_default_validate_args(False)", "check their arguments"),
     "an_end": ("import atexit\n@atexit.register\ndef farewell():\n    print('bye')",
                "what is called at the end of the program (atexit: 'farewell')"),
     "an_end_of_pythons": ("import atexit, functools, os\natexit.register(functools.partial(os._exit, 0))",
@@ -380,6 +422,12 @@ FAULTS = {
                           "it changed Tensor.backward"),
     "changing_defaults": ("ops", _after("changing_defaults", "plugrad.set_default_dtype(plugrad.float64)"), "hooks",
                           "it changed the default dtype"),
+    "registering_kernels": ("ops", _after("registering_kernels", """
+from plugrad.extend import kernel_for, register
+@kernel_for("tanh", "cpu")
+def other(xp, input):
+    return input
+register(other)"""), "import", "register() is for programs"),
     "preferring_itself": ("ops", _after("preferring_itself", "plugrad.registry.prefer('relu', 'me')"), "import",
                           "can't set the user's preferences"),
 }  # fmt: skip

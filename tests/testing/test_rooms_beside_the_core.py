@@ -152,6 +152,7 @@ PRIVATE = {
     "plugrad.process_state.settings -> plugrad.nn.conversion",
     "plugrad.process_state.settings -> plugrad.optim.hooks",
     "plugrad.process_state.settings -> plugrad.tensor.random",
+    "plugrad.process_state.withheld -> plugrad.interrupts",
     "plugrad.compiler.capturing -> plugrad.tensor.random",
     "plugrad.func.batching -> plugrad.dispatch.formulas",
     "plugrad.func.captured_writes -> plugrad.graph.modes",
