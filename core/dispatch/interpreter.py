@@ -134,7 +134,7 @@ def _unwrap_plain(op, position, value):
     """Return an argument that is neither a tensor nor a plain number as kernels want it."""
     if isinstance(value, dtypes.dtype):
         return value.numpy
-    if isinstance(value, numpy.generic):
+    if isinstance(value, numpy.generic) and value.dtype.kind != "m":  # timedelta64 is no number, though of that class
         return float(value) if value.dtype.kind == "b" and op.broadcasts else value.item()
     if value.__class__ is type and value in dtypes.SCALAR:
         return dtypes.SCALAR[value].numpy

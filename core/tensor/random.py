@@ -35,7 +35,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence that belongs to `seed`; return the generator."""
-        if not isinstance(seed, (int, numpy.integer)) or isinstance(seed, bool):
+        if not isinstance(seed, (int, numpy.integer)) or isinstance(seed, (bool, numpy.timedelta64)):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         _settle()
         seed = _checked(seed)  # Ctrl-C comes behind a call: both are set, or none

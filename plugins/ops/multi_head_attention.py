@@ -68,14 +68,15 @@ def _project(F, query, key, value, weight, bias, weights, same):
     return [F.linear(*parts) for parts in zip((query, key, value), weights, biases)]
 
 
-def _heads(F, part, static, name, batch, heads, size):
+def _check_static(name, static, rows, size) -> None:
+    if static.size(0) != rows or static.size(2) != size:
+        raise AssertionError(f"expecting {name} of shape ({rows}, *, {size}), but got {list(static.shape)}")
+
+
+def _heads(F, part, static, batch, heads, size):
     """A projection, or what is given in its place, as (batch, heads, length, size)."""
     if static is None:
         return F.permute(F.reshape(part, (part.shape[0], batch, heads, size)), (1, 2, 0, 3))
-    if static.shape[0] != batch * heads or static.shape[2] != size:
-        raise AssertionError(
-            f"expecting {name} of shape ({batch * heads}, *, {size}), but got {list(static.shape)}"
-        )
     return F.reshape(static, (batch, heads, static.shape[1], size))
 
 
@@ -185,7 +186,11 @@ def multi_head_attention_forward(
     if not batched:
         query, key, value = (F.unsqueeze(part, 1) for part in (query, key, value))
         padding = None if padding is None else F.unsqueeze(padding, 0)
-    (length, batch, embed_dim), source = query.shape, key.shape[0] if static_k is None else static_k.shape[1]
+    length, batch, embed_dim = query.shape
+    for name, static in (("static_k", static_k), ("static_v", static_v)):
+        if static is not None:
+            _check_static(name, static, batch * num_heads, embed_dim // num_heads)
+    source = key.shape[0] if static_k is None else static_k.shape[1]
     mask = _merge_masks(F, padding, attn_mask, query, num_heads, (length, source))
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _project(F, query, key, value, in_proj_weight, in_proj_bias, weights, same)
@@ -195,8 +200,7 @@ def multi_head_attention_forward(
     k, v = _with_bias(F, k, v, bias_k, bias_v, batch)
     size = embed_dim // num_heads
     q, k, v = (
-        _heads(F, part, static, name, batch, num_heads, size)
-        for part, static, name in ((q, None, ""), (k, static_k, "static_k"), (v, static_v, "static_v"))
+        _heads(F, part, static, batch, num_heads, size) for part, static in ((q, None), (k, static_k), (v, static_v))
     )
     if add_zero_attn:
         zeros = k.new_zeros((batch, num_heads, 1, size))

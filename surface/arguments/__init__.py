@@ -130,6 +130,19 @@ def right(op, values) -> tuple:
     return tuple(right)
 
 
+def refuse_wrong(op, args, kwargs) -> None:
+    """Raise what is wrong with the kinds of a call's arguments, where the op that would say so does not run."""
+    if op is None:
+        return
+    given = {**op.defaults, **dict(zip(op.positional, args)), **kwargs}
+    if all([name in given for name in op.parameters]):
+        right(op, [given[name] for name in op.parameters])
+    for name in op.tensors if op.broadcasts else ():
+        one = given.get(name)
+        if one is not None and not isinstance(one, (plugrad.Tensor, int, float, complex, numpy.generic)):
+            raise TypeError(f"{op.name}(): argument {name!r} must be Tensor or Number, not {type(one).__name__}")
+
+
 def _number(value, whole):
     """Return a value with numbers in the place of tensors that stand for one; with `whole` of integer tensors only."""
     if type(value) in (tuple, list) and any(map(is_tensor, value)):

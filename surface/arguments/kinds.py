@@ -43,7 +43,7 @@ def _scalar(value):
 
 def is_int(value) -> bool:
     """Whether PyTorch takes a value for an int: bools it does not."""
-    if isinstance(value, (bool, numpy.bool_)):
+    if isinstance(value, (bool, numpy.bool_, numpy.timedelta64)):  # the last is an integer of NumPy's by its class
         return False
     if isinstance(value, (int, numpy.integer)):
         return True
@@ -54,14 +54,16 @@ def is_int(value) -> bool:
 def is_float(value) -> bool:
     """Whether PyTorch takes a value for a float: ints and bools, too."""
     if isinstance(value, (int, float, numpy.integer, numpy.floating, numpy.bool_)):
-        return True
+        return not isinstance(value, numpy.timedelta64)
     dtype = _scalar(value)
     return dtype is not None and not dtype.is_complex
 
 
 def is_number(value) -> bool:
     """Whether PyTorch takes a value for a number."""
-    return isinstance(value, (int, float, complex, numpy.number, numpy.bool_)) or _scalar(value) is not None
+    if isinstance(value, (int, float, complex, numpy.number, numpy.bool_)):
+        return not isinstance(value, numpy.timedelta64)
+    return _scalar(value) is not None
 
 
 def is_ints(value) -> bool:

@@ -143,7 +143,7 @@ def _spread(dims, value, misfit):
     elif isinstance(dims, dict) and isinstance(value, dict) and dims.keys() == value.keys():
         for key, item in value.items():
             yield from _spread(dims[key], item, misfit)
-    elif isinstance(dims, (list, tuple)) and len(dims) == 1 and not nested and misfit.args[0].count("out_dims"):
+    elif isinstance(dims, tuple) and len(dims) == 1 and not nested and misfit.args[0].count("out_dims"):
         yield dims[0]  # one result, whose dim may stand in a tuple
     else:
         raise misfit
@@ -202,8 +202,7 @@ def _size(values, dims, called) -> int:
 
 def _output_dims(value, out_dims, name):
     """Return the dims of all results; ValueError unless they fit, and what has one is a tensor."""
-    named = isinstance(out_dims, tuple) and any(isinstance(dim, str) for dim in out_dims)
-    if named or not isinstance(out_dims, (int, list, tuple, dict)) and out_dims is not None:
+    if not all(dim is None or isinstance(dim, int) for dim in nest.leaves(out_dims)):
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
             "representing where in the outputs the vmapped dimension should appear."

@@ -236,7 +236,7 @@ class Generator:
             base, where = parts
             return ast.Subscript(self.tree(base), self.tree(where), ast.Store())
         if kind in ("self", "field"):
-            return (self._self if kind == "self" else self._field)(*parts, ast.Store())
+            return (self._self if kind == "self" else self._field)(*parts, context=ast.Store())
         raise Malformed(f"{kind!r:.60} is no target")
 
     # ---- expressions
@@ -321,7 +321,7 @@ class Generator:
             return ast.Call(self.given("forward", PRIMITIVES["forward"]), [module, *args], keywords)
         return ast.Call(self.given("method", PRIMITIVES["call"]), [module, ast.Constant(str(name)), *args], keywords)
 
-    def _self(self, path, name, context=None):
+    def _self(self, path, name, *, context=None):
         node = ast.Attribute(self._module(path), attribute(name), context or ast.Load())
         if not self.declares(path, name):
             raise Malformed(f"there is no attribute {name!r:.60}")
@@ -408,7 +408,7 @@ class Generator:
 
     # ---- objects of the program's own classes
 
-    def _field(self, base, name, context=None):
+    def _field(self, base, name, *, context=None):
         return ast.Attribute(self.tree(base), FIELD + identifier(name), context or ast.Load())
 
     def _of(self, base, name, args, kwargs):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor, autograd
+from plugrad.arguments import refuse_wrong
 from plugrad.extend import axes, from_raw
 from plugrad.nested.arrays import JaggedArray, ListArray, NestedArray
 from plugrad.subclasses.held import Held, is_elementwise, name_of, tensor_around, writes_elements
@@ -70,6 +71,7 @@ class NestedTensor(Held, Tensor):
             return carried["elementwise"](func, *args, **kwargs)
         if writes_elements(name, op):
             return carried["in_place"](func, *args, **kwargs)
+        refuse_wrong(op, args, kwargs)
         raise NotImplementedError(
             f"Could not run {name!r} with a nested tensor of layout {layout}: it has no rule for that. Compute with "
             "x.values(), with x.unbind(), or with x.to_padded_tensor(0.0) and a mask"

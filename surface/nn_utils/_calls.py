@@ -144,6 +144,8 @@ def _joined(given) -> dict:
         raise ValueError(
             f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(given)}"
         )
+    if not all(isinstance(part, dict) for part in given):
+        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     joined: dict = {}
     for part in given:
         twice = [name for name in part if name in joined]

@@ -11,7 +11,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, autograd
-from plugrad.arguments import right
+from plugrad.arguments import refuse_wrong
 from plugrad.extend import from_raw
 from plugrad.printing import tensor_str
 from plugrad.sparse.arrays import BlockArray, SparseArray
@@ -51,18 +51,6 @@ def unsupported(what):
     )
 
 
-def _refuse(op, args, kwargs) -> None:
-    """Raise what is wrong with the kinds of a call's arguments: the op that would say so does not run."""
-    if op is not None:
-        given = {**op.defaults, **dict(zip(op.positional, args)), **kwargs}
-        if all([name in given for name in op.parameters]):
-            right(op, [given[name] for name in op.parameters])
-        for name in op.tensors if op.broadcasts else ():
-            one = given.get(name)
-            if one is not None and not isinstance(one, (Tensor, int, float, complex, numpy.generic)):
-                raise TypeError(f"{op.name}(): argument {name!r} must be Tensor or Number, not {type(one).__name__}")
-
-
 # Rules that compute with the values alone, or with blocks as they are; for others a tensor in blocks is one in COO.
 _TAKE_BLOCKS = frozenset(
     "abs neg sqrt square sign sgn sin tan asin atan sinh tanh asinh atanh expm1 log1p ceil floor round trunc frac erf "
@@ -97,11 +85,11 @@ class SparseTensor(Held, Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         name = name_of(func)
         function = rules.get(name)
-        if function is None:
-            raise unsupported(name)
         kwargs = dict(kwargs or {})
         out = kwargs.pop("out", None)
-        _refuse(getattr(func, "__op__", None), args, kwargs)
+        refuse_wrong(getattr(func, "__op__", None), args, kwargs)
+        if function is None:
+            raise unsupported(name)
         if not _takes_blocks(name, args):
             args = [coordinates(value) if _is_blocked(value) else value for value in args]
         result = function(*args, **kwargs)

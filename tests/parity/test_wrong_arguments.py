@@ -156,6 +156,14 @@ x.as_subclass(deep) | F.ctc_loss(x[:, None], i[:1], T.tensor([True]), (1,)) | F.
 F.ctc_loss(x[:, None], i[:1], ['2'], (1,)) | F.ctc_loss(x[:, None], i[:1], (2,), (True,)) | T.set_default_dtype(deep)
 T.autograd.functional.jacobian(lambda a: a * 1j, x) | T.autograd.functional.hessian(lambda a: (a * a).sum(), x + 0j)
 T.autograd.functional.hvp(lambda a: (a * a).sum(), x + 0j, x + 0j) | T.func.vmap(deep)(x)
+T.full((2,), hour) | x.sum(hour) | T.nn.Linear(hour, 3) | T.add(x, hour) | x.clamp(hour) | x.fill_(hour) | x.roll(hour)
+T.arange(hour) | T.nn.Embedding(hour, 3) | x.norm(hour) | T.addcmul(x, x, x, value=hour) | F.dropout(x, hour)
+x.narrow(0, hour, 1) | T.linspace(0, hour, 3) | T.nn.RMSNorm(hour)
+x.var(x.to_sparse()) | T.transpose_copy(x, x.to_sparse(), 0) | x.all(dim=1, keepdim=x.to_sparse())
+x.amax(1, keepdim=x.to_sparse()) | x.narrow(x.to_sparse(), 0, 1) | F.pad(x, T.nested.nested_tensor([x, x]))
+T.vmap(lambda a: a, 0, [['a']])(x) | T.vmap(lambda a: a, 0, [1.0])(x) | T.vmap(lambda a: a, 0, [None])(x)
+T.func.functional_call(T.nn.Linear(3, 2), (None,), (x,)) | T.func.functional_call(T.nn.Linear(3, 2), ({}, 3), (x,))
+attend(static_k=x)
 """
 CALLS = [text.strip() for text in REFUSED.replace("\n", "|").split("|") if text.strip()]
 HERE = (TypeError, ValueError, IndexError, RuntimeError, OverflowError)
@@ -171,6 +179,11 @@ def outcome(text, library):
     x = library.ones(2, 3)
     names = {"x": x, "i": x.long(), "n": numpy.ones((1, 1, 2, 2)), "T": library, "F": library.nn.functional}
     names["deep"] = functools.reduce(lambda inner, _: [inner], range(5000), [])
+    names["hour"] = numpy.timedelta64(1)
+    names["attend"] = functools.partial(
+        library.nn.functional.multi_head_attention_forward, *[x[None]] * 3, 3, 1, library.ones(9, 3), None, None, None,
+        False, 0.0, library.ones(3, 3), None,
+    )  # fmt: skip
     names["np"], names["s"] = numpy, (library.ones(2, requires_grad=True) * 2).sum()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

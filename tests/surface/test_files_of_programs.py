@@ -282,6 +282,9 @@ def test_targets_have_no_more_parts_than_are_read(tree):
     for target in (["name", "x", 1], ["tuple", [["name", "x"]], 1], ["index", ["name", "x"], ["const", 0], 1]):
         with pytest.raises(CheckpointError):
             loaded(forged(tree, ["=", 1, target, ["const", 1]]))
+    for value in (["self", [], "scale", 1], ["self", [], "scale", None]):
+        with pytest.raises(CheckpointError):
+            loaded(forged(tree, ["do", 1, value]))
 
 
 def test_bytes_that_are_changed_or_missing_are_refused():
