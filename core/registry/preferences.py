@@ -120,7 +120,7 @@ def keeps_out_name(plugin, dotted: str, name: str) -> str | None:
 
 def _blocked(names, form) -> str | None:
     for source in sources():
-        if any(form(item) in names for item in source.settings.get("block", ())):
+        if "block" in source.settings and any(form(item) in names for item in source.settings["block"]):
             where = "PLUGRAD_BLOCK" if source.label == "the environment" else f"`block` in {source.label}"
             return f"{where} keeps it out"
     return None

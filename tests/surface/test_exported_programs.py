@@ -134,6 +134,12 @@ def test_files(tmp_path):
     file.seek(0)
     with pytest.raises(CheckpointError, match="exported"):
         load(file)
+    tree = plugrad.load(tmp_path / "net.pt2")
+    forward = tree["records"][tree["root"]]["functions"]["forward"]
+    forward["body"] = [one for one in forward["body"] if one[0] != "return"]
+    plugrad.save(tree, tmp_path / "endless.pt2")
+    with pytest.raises(CheckpointError, match="returns nothing"):
+        load(tmp_path / "endless.pt2")
 
 
 def test_recurrent_layers_and_attention():
