@@ -5,7 +5,7 @@ They carry a variant of their tensor type, so that the fast paths leave them to 
 
 from __future__ import annotations
 
-from plugrad.graph.modes import mode
+from plugrad.graph.modes import LEAF, mode
 from plugrad.tensor.layouts import lay_out
 
 exist = False  # whether there ever was one
@@ -17,6 +17,8 @@ def mark(tensor, is_fixed=True):
     exist = True
     tensor._type = lay_out(tensor)._type.variant()
     tensor.__dict__["_inference"] = is_fixed
+    # A view of one follows nothing: neither writes to its base nor whether that requires grad.
+    tensor._view, tensor._edge = None, LEAF if tensor._edge is LEAF else None
     return tensor
 
 
@@ -28,9 +30,7 @@ def marked(tensor) -> bool:
 def settle(op, values, results) -> None:
     """Mark the results of a call: views are what they are views of, all else is what the mode says."""
     for tensor in results if isinstance(results, tuple) else (results,):
-        if tensor is values[0]:
-            continue
-        if marked(values[0]) if op.is_view and tensor._view is not None else mode.inference:
+        if tensor is not values[0] and (marked(values[0]) if op.is_view and tensor._view else mode.inference):
             mark(tensor)
 
 

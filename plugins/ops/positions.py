@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from plugrad import channels_last, channels_last_3d, contiguous_format, preserve_format
+from plugrad import channels_last, channels_last_3d, contiguous_format, is_inference_mode_enabled, preserve_format
 from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last, new_memory, op
 
 from ._checks import ints
@@ -95,7 +95,7 @@ def fit_size_samples(make):
 
 
 def _resize(F, input, size, memory_format):
-    if input.requires_grad:
+    if input.requires_grad and not is_inference_mode_enabled():
         raise RuntimeError(
             "cannot resize variables that require grad: use reshape, or narrow and torch.nn.functional.pad"
         )

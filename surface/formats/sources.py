@@ -70,7 +70,8 @@ class Source:
         file: open for reading in binary mode.
         path: where it is, or None for a file that was handed over open.
         size: in bytes, counted from `start`.
-        start: where the content begins: 0, or the position of a file that was handed over open and is no zip file.
+        start: where the content begins: 0, or the position of a file that was handed over open; 0 for a zip file, the
+            table of which counts from there, once `members` was asked for.
         head: the first 64 bytes.
     """
 
@@ -161,7 +162,7 @@ class Members:
     """The members of a zip file by name, once it is known that they are where and what the file says."""
 
     def __init__(self, source):
-        self.source, self.size = source, source.file.seek(0, os.SEEK_END)
+        self.source, self.size, handed_over_at = source, source.file.seek(0, os.SEEK_END), source.start
         source.start, source.size = 0, self.size  # places in a zip file are counted from the file's beginning
         try:
             with _reading(source.name):
@@ -175,7 +176,7 @@ class Members:
             self._check(info)
             self.infos[info.filename] = info
         infos = self.infos.values()
-        if infos and min(info.header_offset for info in infos):
+        if infos and min(info.header_offset for info in infos) not in (0, handed_over_at):
             raise damaged(source.name, "something stands before its first member: it may be two files in one")
         if sum(info.compress_size for info in infos) > self.size:
             raise damaged(source.name, "its members are said to be larger than the file")

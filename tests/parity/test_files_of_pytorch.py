@@ -349,3 +349,16 @@ def test_strings_of_python_2_are_in_utf_8_unless_said_otherwise(text, options, t
             return UnicodeDecodeError if isinstance(error, UnicodeDecodeError) else type(error)
 
     assert outcome(plugrad) == outcome(torch)
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "torch"}], ids=["own format", "format of PyTorch"])
+def test_a_file_may_begin_where_the_stream_stands(options):
+    file, theirs = io.BytesIO(b"header"), io.BytesIO(b"header")
+    for library, written in ((plugrad, file), (torch, theirs)):
+        written.seek(6)
+        library.save({"a": library.arange(3.0)}, written, **(options if library is plugrad else {}))
+        written.seek(6)
+        assert same(plugrad.load(written), {"a": torch.arange(3.0)})
+        written.seek(0)
+        with pytest.raises(plugrad.serialization.CheckpointError, match="before its first member"):
+            plugrad.load(written)

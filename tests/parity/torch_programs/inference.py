@@ -120,3 +120,16 @@ def program_evaluation(torch):
     model.zero_grad()
     model(x).pow(2).mean().backward()
     return out.tolist(), correct, [p.grad for p in model.parameters()]
+
+
+def program_views_of_leaves_made_inside(torch):
+    def flags(x):
+        return x.requires_grad, x.is_leaf, x.is_inference(), x._is_view()
+
+    with torch.inference_mode():
+        leaf = torch.ones(2, 3, requires_grad=True)
+        inside = [flags(x) for x in (leaf.view(-1), leaf[0], *leaf.unbind(), leaf.detach(), leaf * 2, leaf.t())]
+        leaf[0].mul_(2)
+        leaf.resize_(1, 2)
+    outside = [flags(x) for x in (leaf.view(-1), leaf[0], *leaf.unbind(), leaf.detach(), leaf.t())]
+    return inside, outside, flags(leaf), leaf.tolist(), (leaf * 1).requires_grad
