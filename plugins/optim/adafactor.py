@@ -74,6 +74,8 @@ class Adafactor(PerParameter):
                 state["col_var"] = grad.new_zeros((*grad.shape[:-2], 1, grad.shape[-1]))
             else:
                 state["variance"] = plugrad.zeros_like(grad)
+        if not isinstance(state["step"], plugrad.Tensor):  # in what older programs saved it is a number
+            state["step"] = plugrad.tensor(state["step"], dtype=plugrad.float32)
         state["step"] += 1
         step, lr = state["step"].item(), group["lr"]
         weight = step ** group["beta2_decay"]

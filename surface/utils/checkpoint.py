@@ -176,6 +176,7 @@ class _Recomputed:
         self.versions = [(tensor, tensor._version) for tensor in tensors]
         self.state, self.autocast = random.get_rng_state() if preserve else None, autocast_mode.same_again()
         self.saved: list = []  # what is known of each tensor that was saved: shape, dtype, device
+        self.ended = False  # whether the first run is over: a gradient taken within it needs only what was saved so far
         self.values: dict = {}  # place -> (tensor, its version), while backward uses them
         self.names = _Names() if options["debug"] else None
 
@@ -183,7 +184,9 @@ class _Recomputed:
         """Run the call the first time."""
         function, args, kwargs = self.call
         with context, saved_tensors_hooks(self.pack, self.unpack), self.names or contextlib.nullcontext():
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+        self.ended = True
+        return result
 
     def pack(self, tensor):
         self.saved.append(_described(tensor))
@@ -228,6 +231,8 @@ class _Recomputed:
                 random.set_rng_state(self.state)
             with contextlib.suppress(_Enough), self.autocast:
                 function(*args, **kwargs)
+        if not self.ended:
+            del kept[len(self.saved) :]
         wrong = self.difference(kept)
         if wrong is not None:
             told = ""

@@ -21,14 +21,17 @@ CAPTURED = (
 
 
 class Backward:
-    """The analytic side: outputs, and gradients (rows of `gradient`) for a choice of `cotangents`."""
+    """The analytic side: outputs, and gradients (rows of `gradient`) for a choice of `cotangents`.
 
-    def __init__(self, flat, random, fast, one_by_one):
+    Without `runs` backward is never called, since only forward mode is asked for: there may be none.
+    """
+
+    def __init__(self, flat, random, fast, one_by_one, runs=True):
         self.flat, self.random = flat, random
         self.outputs = flat.forward()
         self.sizes = [y.numel() * (2 if y.dtype.is_complex else 1) for y in self.outputs]
         self.ends = numpy.cumsum([0, *self.sizes])
-        self.differentiable = any(y.requires_grad for y in self.outputs)
+        self.differentiable = runs and any(y.requires_grad for y in self.outputs)
         self.value = numpy.concatenate([reals(y) for y in self.outputs] or [numpy.zeros(0)])
         self.one_by_one = one_by_one
         self.cotangents, self.labels = self._choose(fast)

@@ -157,7 +157,7 @@ def _judged(flat, options) -> Verdict:
     random = numpy.random.default_rng(options.seed)
     copied = flat.low or isinstance(flat.func, plugrad.nn.Module)
     try:
-        backward = Backward(flat, random, options.fast or copied, options.undefined)
+        backward = Backward(flat, random, options.fast or copied, options.undefined, options.backward)
         verdict = backward.sound(options.nondet_tol, options.dtypes)
         if not verdict:
             return verdict
@@ -165,7 +165,7 @@ def _judged(flat, options) -> Verdict:
             verdict = batched_backward(backward, options.nondet_tol)
         if copied:
             try:
-                wide = Backward(flat.widened(), random, options.fast, options.undefined)
+                wide = Backward(flat.widened(), random, options.fast, options.undefined, options.backward)
             except Exception as error:  # func is the user's: in float64 it may fail in any way
                 reason = f"func could not be evaluated in float64: {type(error).__name__}: {error}"
                 return worse(verdict, Verdict(INCONCLUSIVE, reason))
@@ -198,7 +198,7 @@ def _measured(backward, options, comparison_class) -> Verdict:
             random = backward.random
             steps = random.uniform(5e-4, 1e-3, start.shape) * random.choice([-1.0, 1.0], start.shape)
             flat.move(start + steps * natural_steps(flat))
-            beside = Backward(flat, random, options.fast, options.undefined)
+            beside = Backward(flat, random, options.fast, options.undefined, options.backward)
             again = comparison_class(beside, tolerance, options.largest, options.fast).verdict(options.nondet_tol)
             if again.status == FAIL:
                 again.message = f"beside the inputs, which are at a kink: {again.message}"

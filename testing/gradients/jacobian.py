@@ -330,7 +330,7 @@ class Comparison:
         elif status == INCONCLUSIVE:
             text = f"cannot measure the slope {place}: {numeric:.6g} +- {error:.1g}, {self.mode} gives "
             text += f"{analytic:.6g}"
-        elif not self.backward.differentiable:
+        elif not self.backward.differentiable and self.mode == "backward":
             text = f"Numerical gradient for function expected to be zero {place}: no output requires grad, "
             text += f"yet the measured slope is {numeric:.10g}; is something detached?"
         else:

@@ -26,7 +26,10 @@ class ForwardComparison(Comparison):
         direction[coordinates] = amounts
         self.flat.restore()
         along = numpy.concatenate([reals(y) for y in self._jvp(direction)])
-        terms = numpy.abs(self.backward.gradient[:, coordinates]) @ numpy.abs(amounts)
+        if self.backward.differentiable:
+            terms = numpy.abs(self.backward.gradient[:, coordinates]) @ numpy.abs(amounts)
+        else:
+            terms = numpy.abs(self.backward.cotangents) @ numpy.where(self.finite, numpy.abs(along), 0.0)
         return self._project(along), terms
 
     def _jvp(self, direction):

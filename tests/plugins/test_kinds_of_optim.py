@@ -236,6 +236,24 @@ def test_sparse_adam_moves_what_has_gradients(torch):
         numpy.testing.assert_allclose(ours.state[p][key], value, 1e-9)
 
 
+@pytest.mark.parametrize("name", ["Adafactor", "Adam", "SparseAdam", "NAdam"])
+def test_steps_that_were_saved_as_numbers(torch, name):
+    def steps(T):
+        p = T.ones(2, 2, dtype=T.float64).requires_grad_()
+        p.grad = T.full_like(p, 0.5).to_sparse(1) if name == "SparseAdam" else T.full_like(p, 0.5)
+        first, again = (getattr(T.optim, name)([p], lr=0.1) for _ in range(2))
+        first.step()
+        saved = first.state_dict()
+        saved["state"][0]["step"] = float(saved["state"][0]["step"])
+        again.load_state_dict(saved)
+        again.step()
+        return p.detach().numpy(), type(again.state[p]["step"]).__name__
+
+    (ours, kind), (theirs, their_kind) = steps(plugrad), steps(torch)
+    numpy.testing.assert_allclose(ours, theirs, 1e-7)
+    assert kind == their_kind
+
+
 def wrong(T):
     O, p = T.optim, lambda *shape, **kind: T.ones(*(shape or (2, 2)), **kind).requires_grad_()
 

@@ -92,7 +92,34 @@ def several_walks(torch):
     return x.grad, len(calls), names
 
 
-@pytest.mark.parametrize("program", [runs_and_options, functions_that_differ, several_walks])
+def gradients_taken_inside(torch):
+    x = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+
+    def checkpointed(function):
+        return lambda a: torch.utils.checkpoint.checkpoint(function, a, use_reentrant=False)
+
+    def slope(function):
+        return lambda a: torch.autograd.grad(function(a), a, create_graph=True)[0]
+
+    def f(a):
+        return a.sin().exp().sin()
+
+    def hands_on(a):
+        torch.autograd.grad(f(a), a)
+        return a.sin()
+
+    results = []
+    for stops in (True, False):
+        with torch.utils.checkpoint.set_checkpoint_early_stop(stops):
+            for function in (hands_on, slope(f), slope(checkpointed(f)), slope(checkpointed(slope(f)))):
+                y = checkpointed(checkpointed(function))(x)
+                results.append((y, *torch.autograd.grad(y, x)))
+    return results
+
+
+@pytest.mark.parametrize(
+    "program", [runs_and_options, functions_that_differ, several_walks, gradients_taken_inside]
+)
 def test_as_pytorch(program):
     agree(program)
 

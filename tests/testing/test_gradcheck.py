@@ -346,6 +346,30 @@ def test_forward_mode():
         gradcheck(blind, (point(3),), check_forward_ad=True)
 
 
+class PushesOnly(torch.autograd.Function):
+    """Twice its input, with a rule for forward mode, which `times` makes wrong, and none for backward."""
+
+    @staticmethod
+    def forward(ctx, x, times):
+        ctx.times = times
+        return x * 2
+
+    @staticmethod
+    def jvp(ctx, tangent, _):
+        return tangent * ctx.times
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_forward_mode_alone_needs_no_backward(fast):
+    options = {"check_forward_ad": True, "check_backward_ad": False, "fast_mode": fast}
+    assert gradcheck(PushesOnly.apply, (point(3), 2), check_batched_forward_grad=True, **options)
+    assert gradcheck(PushesOnly.apply, (point(30), 2), **options)
+    with pytest.raises(GradcheckError, match="in forward mode"):
+        gradcheck(PushesOnly.apply, (point(3), 3), **options)
+    with pytest.raises(NotImplementedError, match="backward"):
+        gradcheck(PushesOnly.apply, (point(3), 2))
+
+
 def test_the_other_options_of_pytorch():
     x = point(3)
     assert gradcheck(torch.sin, (x,), masked=True)  # dense inputs have no mask: as in PyTorch nothing changes
