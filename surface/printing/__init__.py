@@ -95,13 +95,14 @@ def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "", cont
     symbolic = t._type.symbolic or contents is not None
     # NumPy has no bfloat16 and no floats of eight bits; every one of their values is a float32.
     shown = t.float() if t.dtype.name.startswith(("bfloat16", "float8")) and not symbolic else t
+    grad_fn_name = _grad_fn_name(t)
     text = format_tensor(
         shown if symbolic else shown.numpy(force=True),
         dtype_name=t.dtype.name,
         default_dtype_name=default_dtype_name,
         device=str(t.device),
-        grad_fn_name=None if t.grad_fn is None else type(t.grad_fn).__name__,
-        requires_grad=t.requires_grad,
+        grad_fn_name=grad_fn_name,
+        requires_grad=grad_fn_name is None and t.requires_grad,
         symbolic=symbolic,
         contents=contents,
         prefix=before + ("tensor(" if plain else f"{cls.__name__}("),
@@ -110,6 +111,14 @@ def tensor_str(t, *, default_dtype_name: str = "float32", before: str = "", cont
     if not plain and ("_is_param" in t.__dict__ or any(base.__name__ == "Parameter" for base in cls.__mro__)):
         return f"Parameter({text})"
     return text
+
+
+def _grad_fn_name(t):
+    """Return what is shown of a tensor's history; of a view that lost it, asking for which is an error, as well."""
+    try:
+        return None if t.grad_fn is None else type(t.grad_fn).__name__
+    except RuntimeError:
+        return "Invalid"
 
 
 def format_tensor(

@@ -115,3 +115,13 @@ def program_detach_and_data(torch):
     array = w.detach().numpy()
     array[1] = -3
     return [w, shared, w.grad, copy.grad, w.requires_grad, torch.from_numpy(array)]
+
+
+def program_views_without_history_are_shown(torch):
+    leaf = torch.ones(2, requires_grad=True)
+    product = leaf * 1
+    with torch.no_grad():
+        written, left = leaf[:], product[:1]
+        written *= 2
+    product.mul_(2)
+    return repr(written), repr(left), outcome(lambda: written + 1, 0)[:1], outcome(lambda: left.grad_fn, 0)[:1]
