@@ -121,6 +121,21 @@ def _binary(name, own):
     return function
 
 
+def _numbers(name, packed, lerp) -> list:
+    """Return the numbers that a tensor has for each tensor of the lists; the error where it can have none."""
+    if lerp:
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (list, list, Tensor): write a number, or a "
+            "list with one for each"
+        )
+    if packed.ndim != 1 or not packed.is_contiguous():
+        raise RuntimeError(
+            f"{name}(): numbers in a tensor are expected to be contiguous and of dimension 1, not {packed.ndim}: write "
+            "value.flatten(), or a number for all"
+        )
+    return packed.tolist()
+
+
 def _ternary(name, own):
     def function(self, tensors1, *rest, value=None, scalars=None, weight=None, weights=None):
         lerp = own.startswith("lerp")
@@ -133,8 +148,8 @@ def _ternary(name, own):
         else:
             others, last = (tensors1, rest[0]), (value if scalars is None else scalars) if len(rest) < 2 else rest[1]
             last = 1 if last is None else last
-        if isinstance(last, Tensor) and last.ndim:
-            last = last.tolist()
+        if isinstance(last, Tensor) and (last.ndim or not lerp):
+            last = _numbers(name, last, lerp)
         tensors, *others = _lists(name, self, *others)
         each = zip(tensors, *others, _one_for_each(name, tensors, last))
         if lerp:

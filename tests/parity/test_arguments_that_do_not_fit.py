@@ -37,6 +37,21 @@ WRONG = {
         lambda lib: lib._foreach_addcdiv([lib.ones(2)], [lib.arange(2)], [lib.arange(2)]),
         "Integer division with addcdiv is no longer supported",
     ),
+    **{
+        f"numbers of addcmul {what}": (
+            lambda lib, make=make: lib._foreach_addcmul(*[[lib.ones(2)] * 2] * 3, make(lib)),
+            expected,
+        )
+        for what, expected, make in (
+            ("without dimensions", "dimension 1", lambda lib: lib.tensor(1.0)),
+            ("in a matrix", "dimension 1", lambda lib: lib.ones(1, 2)),
+            ("apart", "contiguous", lambda lib: lib.ones(4)[::2]),
+        )
+    },
+    "weights of lerp in a tensor": (
+        lambda lib: lib._foreach_lerp([lib.ones(2)] * 2, [lib.ones(2)] * 2, lib.ones(2)),
+        "invalid combination of arguments",
+    ),
     "a mask among losses": (lambda lib: lib.nn.functional.l1_loss(lib.ones(2) > 0, lib.ones(2)), "with a bool tensor"),
     "bins that are a module": (lambda lib: lib.histogram(lib.ones(2), lib), "histogram"),
     "a mode that is a tensor of bool": (
