@@ -133,6 +133,8 @@ class Line:
             return f"{{{', '.join(f'{self.word(k)}: {self.word(v)}' for k, v in item.items())}}}"
         if type(item) is slice:
             return f"slice({self.word(item.start)}, {self.word(item.stop)}, {self.word(item.step)})"
+        if isinstance(item, tuple) and hasattr(item, "_make"):
+            return f"{self.word(item._make)}(({''.join(self.word(one) + ', ' for one in item)}))"
         key = f"o{len(self.objects)}"
         self.objects[key] = item
         return key

@@ -70,6 +70,16 @@ def whole(value) -> int:
     return value if isinstance(value, int) and type(value) is not bool else index(value)
 
 
+def up_to(n) -> list:
+    """Return the numbers from 0 below n; range() would take what stands behind a size that varies."""
+    if type(n) is int:
+        return [*range(n)]
+    numbers: list = []
+    while len(numbers) < n:
+        numbers.append(len(numbers))
+    return numbers
+
+
 def ordered_floats(array):
     """Return an array whose NaNs NumPy's sorting counts as largest, as it does for its own types only.
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
-from ._checks import whole
+from ._checks import up_to, whole
 from ._geometry import key, per_axis
 
 
-class Axis:
-    """How windows lie along one axis.
+class _Numbers(NamedTuple):
+    """What decides how windows lie along one axis; `kernel` is None for windows of nearly equal length."""
+
+    length: int
+    size: int
+    kernel: int | None = None
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+
+
+class Axis(_Numbers):
+    """How windows lie along one axis; all of it follows from numbers, of which programs for many sizes have others.
 
     `taps[k]` picks element k of every window out of the padded axis: a slice, or a list of positions. `size`
     is the number of windows; `low` and `high` the padding. `counts` says how many elements of the input each
@@ -17,35 +29,72 @@ class Axis:
     `covers` when in addition none is in none.
     """
 
-    __slots__ = ("size", "low", "high", "taps", "counts", "spans", "disjoint", "covers", "steps")
+    __eq__, __hash__ = object.__eq__, object.__hash__  # there is one for given arguments, and caches ask for it faster
+
+    low = property(lambda self: self.padding)
+
+    @cached_property
+    def steps(self):
+        """Kernel, stride, padding and dilation, or None for windows of nearly equal length."""
+        return None if self.kernel is None else self[2:]
+
+    @cached_property
+    def high(self):
+        if self.kernel is None:
+            return 1
+        return max((self.size - 1) * self.stride + self._reach - self.length - self.padding, 0)
+
+    @property
+    def _reach(self):
+        return self.dilation * (self.kernel - 1) + 1
+
+    @cached_property
+    def _bounds(self):
+        """From floor(i * length / size) to ceil((i + 1) * length / size)."""
+        length, size = self.length, self.size
+        return [(i * length // size, -(-(i + 1) * length // size)) for i in up_to(size)]
+
+    @cached_property
+    def taps(self):
+        if self.kernel is None:  # a shorter window is filled up with the element of padding behind the end
+            longest = range(max(self.counts, default=1))
+            return [[a + k if a + k < b else self.length for a, b in self._bounds] for k in longest]
+        last, d = (self.size - 1) * self.stride, self.dilation
+        return [slice(k * d, k * d + last + 1, self.stride) for k in up_to(self.kernel)]
+
+    @cached_property
+    def _starts(self):
+        return [i * self.stride - self.padding for i in up_to(self.size)]
+
+    @cached_property
+    def counts(self):
+        if self.kernel is None:
+            return [b - a for a, b in self._bounds]
+        return [max(min(a + self.kernel, self.length) - max(a, 0), 0) for a in self._starts]
+
+    @cached_property
+    def spans(self):
+        if self.kernel is None:
+            return self.counts
+        return [min(a + self.kernel, self.length + self.padding) - a for a in self._starts]
+
+    @cached_property
+    def disjoint(self):
+        return self.kernel is not None and self.stride >= self._reach
+
+    @cached_property
+    def covers(self):
+        whole = self.padding + self.length + self.high
+        return self.disjoint and self.kernel == self.stride and whole == self.size * self.kernel
 
     @classmethod
     def sliding(cls, length, kernel, stride, padding, dilation, size):
-        self = cls()
-        last = (size - 1) * stride
-        self.size, self.low, self.steps = size, padding, (kernel, stride, padding, dilation)
-        self.high = max(last + dilation * (kernel - 1) + 1 - length - padding, 0)
-        self.taps = [slice(k * dilation, k * dilation + last + 1, stride) for k in range(kernel)]
-        starts = [i * stride - padding for i in range(size)]
-        self.counts = [max(min(a + kernel, length) - max(a, 0), 0) for a in starts]
-        self.spans = [min(a + kernel, length + padding) - a for a in starts]
-        self.disjoint = stride > dilation * (kernel - 1)
-        self.covers = self.disjoint and kernel == stride and padding + length + self.high == size * kernel
-        return self
+        return cls(length, size, kernel, stride, padding, dilation)
 
     @classmethod
     def adaptive(cls, length, size):
-        """Windows of nearly equal length, from floor(i * length / size) to ceil((i + 1) * length / size)."""
-        if size and length % size == 0:
-            return cls.sliding(length, length // size, length // size, 0, 1, size)
-        self = cls()
-        bounds = [(i * length // size, -(-(i + 1) * length // size)) for i in range(size)]
-        self.size, self.low, self.high, self.steps = size, 0, 1, None
-        self.counts = self.spans = [b - a for a, b in bounds]
-        # A shorter window is filled up with the element of padding behind the end.
-        self.taps = [[a + k if a + k < b else length for a, b in bounds] for k in range(max(self.counts, default=1))]
-        self.disjoint = self.covers = False
-        return self
+        """Windows of nearly equal length; where they are of one length they slide."""
+        return cls(length, size, *(length // size,) * 2) if size and length % size == 0 else cls(length, size)
 
 
 def sliding_axes(function, n, shape, kernel, stride, padding, dilation, ceil_mode):

@@ -269,8 +269,8 @@ def changed(function, item):
         return {key: changed(function, one) for key, one in item.items()}
     if cls is slice:
         return slice(changed(function, item.start), changed(function, item.stop), changed(function, item.step))
-    if isinstance(item, tuple) and not hasattr(cls, "_fields"):  # a shape
-        return tuple([changed(function, one) for one in item])
+    if isinstance(item, tuple):  # with names, or a shape
+        return getattr(cls, "_make", tuple)([changed(function, one) for one in item])
     return function(item)
 
 

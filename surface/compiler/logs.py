@@ -33,7 +33,7 @@ def forms_of(captured, size=None) -> list:
             return "value", buffer.index, buffer.kind, item.dtype.str, form(sizes), content
         if type(item) in (Dim, Real):
             item = item.at(size)
-        if type(item) in (tuple, list):
+        if isinstance(item, tuple) or type(item) is list:
             return type(item), *map(form, item)
         if type(item) is dict:
             return dict, *[(key, form(one)) for key, one in item.items()]

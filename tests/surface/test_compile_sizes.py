@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
+from typing import NamedTuple
 
 import numpy
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import plugrad as torch
 from plugrad import kernels, nn
 from plugrad.compiler import sizes
+from plugrad.extend import op, register
 from support.compiled_programs import Convolutional, agree, compiled, loss_of, loudly, programs, state_of  # noqa: F401
 
 F = nn.functional
@@ -394,3 +396,24 @@ def test_kernels_that_take_objects_with_sizes(layer):
     call = compiled(layer)
     for size in (4, 6, 8, 5, 7, 9, 4, 3):
         agrees(call, layer, torch.randn(2, 3, size))
+    assert "Adaptive" in type(layer).__name__ or len(programs(call)) <= 2
+
+
+class Window(NamedTuple):
+    size: int
+    name: str
+
+
+def test_arguments_that_are_tuples_with_names():
+    @op(at=("windowed",), vjp=None)
+    def windowed(xp, input, window):
+        """Look at a value, so that the kernel is called as a whole."""
+        return input * (window.size if xp.any(input > 0) and window.name == "n" else 0)
+
+    windowed.meta(lambda input, window: (input.shape, input.dtype))
+    register(windowed)
+    function = lambda x: torch.windowed(x, Window(x.shape[0], "n"))  # noqa: E731
+    call = compiled(function)
+    for size in (4, 6, 8, 5, 7):
+        agrees(call, function, torch.ones(size))
+    assert programs(call)[0].scope is not None
