@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import enum
 import fractions
 
 import numpy
@@ -39,6 +40,34 @@ class Odd:
 
     class Int(int):
         pass
+
+    class RaisingIndex:
+        def __index__(self):
+            raise ValueError("no index")
+
+    class RaisingFloat:
+        def __float__(self):
+            raise LookupError("no float")
+
+    class Indexable:
+        def __index__(self):
+            return 1
+
+    class Items:
+        def __iter__(self):
+            raise LookupError("no items")
+
+    class Unhashable:
+        __hash__ = None
+
+    class Level(enum.IntEnum):
+        LOW, HIGH = 1, 2
+
+    @staticmethod
+    def loop():
+        items = [1.0]
+        items.append(items)
+        return items
 
 
 def nested(depth):
@@ -96,7 +125,22 @@ T.ones(2, 3, requires_grad=True) | T.tensor(1.0, requires_grad=True) | [T.ones(2
     .strip("| ")
     .split("|")
 )
-POOLS = [[text.strip() for text in pool] for pool in (PLAIN, SEQUENCES, OBJECTS, CONSTANTS, TENSORS)]
+RARER = (
+    """
+np.int8(1) | np.uint64(1 << 63) | np.float16(0.5) | np.float64('nan') | np.complex64(1) | np.str_('a')
+np.timedelta64(1) | np.datetime64('2020') | np.array(['1']) | np.array([1, None], object) | np.array([1], '>i4')
+Fraction(3, 1) | Decimal('NaN') | Decimal('1e400') | '1' | '-1' | '1.5' | b'1' | bytearray(b'1') | memoryview(b'12')
+(1 << 31) | -(1 << 63) | 10**400 | 5e-324 | -0.0 | complex('nan') | [[1.0, 2.0], [3.0]] | [1, [2, 3]] | [[None]]
+[None] | Odd.loop() | [T.ones(2), T.ones(3)] | [T.ones(2), 1.0] | (i for i in (1, 2)) | iter([1, 2]) | {0, 1}
+frozenset([1]) | {0: 1} | {'dim': 0} | Odd.RaisingIndex() | Odd.RaisingFloat() | Odd.Indexable() | Odd.Items()
+Odd.Unhashable() | Odd.Level.HIGH | T.ones(2, 3).to_sparse() | T.eye(3).to_sparse_csr() | T.empty(0, 3)
+T.ones(2, 3, dtype=T.bfloat16) | T.ones(1).expand(3) | T.ones(2, 3).t() | T.nn.Linear(1, 1) | T.tensor(3, dtype=T.int8)
+T.nn.Parameter(T.ones(2)) | T.int8 | T.device('cpu', 0) | T.sparse_coo | float | T.nn | T.finfo(T.float32) | 'cuda'
+""".replace("\n", "|")
+    .strip("| ")
+    .split("|")
+)
+POOLS = [[text.strip() for text in pool] for pool in (PLAIN, SEQUENCES, OBJECTS, CONSTANTS, TENSORS, RARER)]
 
 # What can become of a tensor `x` that a right call has.
 CHANGES = (
