@@ -191,6 +191,9 @@ def check_alike(what, models) -> list:
     models = list(models)
     if not models:
         raise RuntimeError(f"{what}: Expected at least one model, got 0.")
+    for model in models:
+        if not isinstance(model, plugrad.nn.Module):
+            raise TypeError(f"{what}: models must be modules, not {type(model).__name__}")
     if len({model.training for model in models}) > 1:
         raise RuntimeError(f"{what}: Expected all models to have the same training/eval mode.")
     if len({type(model) for model in models}) > 1:

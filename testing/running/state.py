@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib.util
 import json
 import pathlib
 import re
@@ -114,10 +116,27 @@ def _sources(plugin) -> list:
             files.append(pathlib.Path(module.__file__))
         used = {getattr(value, "__module__", None) for value in vars(module).values()}
         used |= {value.__name__ for value in vars(module).values() if isinstance(value, types.ModuleType)}
+        if module.__name__.partition(".")[0] == top or not hasattr(module, "__path__"):  # else it is a library
+            used |= _imported(module)
         fresh = {name for name in used - seen if isinstance(name, str) and name in sys.modules and _is_helper(name)}
         seen |= fresh
         waiting += fresh
     return list(dict.fromkeys(files))
+
+
+def _imported(module) -> set:
+    """Return the names that the source of a module imports, in its functions, too: of constants nothing else tells."""
+    file = getattr(module, "__file__", None)
+    if not file or not file.endswith(".py"):
+        return set()
+    names: set = set()
+    for node in ast.walk(ast.parse(pathlib.Path(file).read_bytes())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            home = importlib.util.resolve_name("." * node.level + (node.module or ""), module.__package__)
+            names.update((home, *(f"{home}.{alias.name}" for alias in node.names)))
+    return names
 
 
 def _is_helper(name) -> bool:

@@ -389,12 +389,17 @@ def test_the_key_of_a_state_changes_with_the_source(tmp_path, monkeypatch):
     assert before != state._key(job)
 
 
-def test_the_key_of_a_state_changes_with_a_helper_module_elsewhere(tmp_path, install, monkeypatch):
+@pytest.mark.parametrize("taken", ["a function", "a constant"])
+def test_the_key_of_a_state_changes_with_a_helper_module_elsewhere(tmp_path, install, monkeypatch, taken):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "seeded_helper.py").write_text("factor = 1\ndef scaled(x):\n    return factor * x\n")
     helper = importlib.import_module("seeded_helper")
     plugin = install("plugrad-seeded", {"ops": [seeded_ops.wave()]})
-    vars(sys.modules[plugin.value])["scaled"] = helper.scaled
+    if taken == "a function":
+        vars(sys.modules[plugin.value])["scaled"] = helper.scaled
+    else:  # a number does not say where it is from
+        (tmp_path / "seeded_source.py").write_text("from seeded_helper import factor\n")
+        monkeypatch.setattr(sys.modules[plugin.value], "__file__", str(tmp_path / "seeded_source.py"), raising=False)
     job = jobs.Job("plugrad-seeded", "cpu", checks_of("plugrad-seeded"))
     before = state._key(job)
     assert before == state._key(job)
