@@ -75,10 +75,10 @@ class ExportedProgram:
         for name, node in zip(names, builder.inputs):
             given = ConstantArgument(node.name, *values[name]) if name in values else TensorArgument(node.name)
             inputs.append(InputSpec(InputKind.USER_INPUT, given, None))
-        found = [node for node in self.graph.nodes if node.op == "output"]
-        if not found:
+        returned = [node for node in self.graph.nodes if node.op == "output"]
+        if not returned:
             raise ValueError("the program returns nothing")
-        (result,) = found[0].args
+        (result,) = returned[0].args
         nodes = [leaf for leaf in nest.leaves(result) if isinstance(leaf, fx.Node)]
         return ExportGraphSignature(inputs, [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(n.name)) for n in nodes])
 
