@@ -178,10 +178,6 @@ KNOWN = [
         "0-d|empty|argument 2 is None", r"after: (grad|order|error|node).*",
         ["contract", "strided_sum", "strided_read", "put_in_zeros", "diagonal_in_zeros"],
     ),
-    Known(
-        "a write to a part of `.data` counts as a write on the general path",
-        r"^x\[.*\.data$", r"after: input\[0\]\[0\]\.version", ["x[0] = 3", "x[1:] = y"], anywhere=True,
-    ),
 ]  # fmt: skip
 
 

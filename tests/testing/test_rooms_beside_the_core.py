@@ -34,6 +34,7 @@ PRIVATE = {
     "plugrad.autograd.rare.orders -> plugrad.tensor.tensor",
     "plugrad.autograd.rare.unrecorded_views -> plugrad.graph.modes",
     "plugrad.autograd.rare.unrecorded_views -> plugrad.graph.versions",
+    "plugrad.autograd.rare.unrecorded_views -> plugrad.tensor.tensor",
     "plugrad.autograd.rare.unrecorded_views -> plugrad.tensor.views",
     "plugrad.autograd.rare.overlaps -> plugrad.dispatch.families",
     "plugrad.torch_modules.future -> plugrad.nn.conversion",
