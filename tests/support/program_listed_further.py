@@ -173,7 +173,8 @@ def hooks_of_what_accumulates_no_more(program, found, oracle, subject, watch):
 
     The difference goes when the leaf goes on requiring one.
     """
-    if found.kind != "log" or not matches("register_post_accumulate_grad_hook", program):
+    seen = found.kind == "log" or lenient(found, "'NoneType' object has no attribute")
+    if not seen or not matches("register_post_accumulate_grad_hook", program):
         return False
     ended = r"v\d+\.requires_grad(_\(False\)| = False)$"
     return _goes(program, [re.sub(ended, "pass", statement) for statement in program], oracle, subject, watch)
