@@ -115,6 +115,7 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if not matches(r"create_graph=True|T\.func\.|autograd\.functional|F\.dual_level", program):
         return False
     attribute, statements, words = "", program, ("not require grad", "doesn't require", "requires_grad=False")
+    words += ("'NoneType' object has no attribute 'register_",)  # of a grad_fn
     if found.kind == "error" and found.actual == "TypeError" and not watch:  # None was used
         first = difference(program, oracle, subject)
         return first.kind == "type" and depends_on_nothing(program[: first.position + 1], first, oracle, subject, True)
