@@ -59,6 +59,7 @@ _alone = _holders(_OnlyHolder())
 
 def export(tensor):
     """Return a NumPy array that shares the memory of a CPU tensor, so that writes to it can be noticed."""
+    copies and rare.follow_copy(tensor)
     source = _source(lay_out(tensor))
     own = _holders(tensor) == _alone + (source is not None and source._data is tensor._data)
     array = tensor._data

@@ -186,6 +186,7 @@ class _Writer:
             "dtype": tensor.dtype, "device": str(tensor.device), "called": called,
             "requires_grad": bool(tensor.requires_grad),
         }  # fmt: skip
+        tensor._refresh(False)
         array, backend = tensor._data, tensor._type.backend
         if backend.symbolic:
             entry.update(shape=list(tensor.shape), strides=list(tensor.stride()))

@@ -140,6 +140,7 @@ class Writer:
             entry = {"kind": type(tensor).__name__, "dtype": tensor.dtype.name, "device": str(tensor.device)}
             if tensor.requires_grad:
                 entry["requires_grad"] = True
+            tensor._refresh(False)
             array, backend = tensor._data, tensor._type.backend
             attributes = attributes_of(tensor)
             if attributes:
