@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 import weakref
+from itertools import compress, repeat
 
 from plugrad import no_grad, registry
 from plugrad.extend.blocks import Restoring
@@ -27,6 +28,12 @@ __all__ = ["Place", "policy"]
 __getattr__, __dir__ = lazy_names(globals(), "nn.policies")
 _here = threading.local()  # the policies whose blocks this thread is in, the innermost last
 _KEY = "init_policy"  # in the metadata of a state dict
+
+
+def _modules():
+    """Return all modules that there are, without a step of Python's for each of a million objects."""
+    objects = gc.get_objects()
+    return compress(objects, map(issubclass, map(type, objects), repeat(Module)))
 
 
 class Place:
@@ -114,7 +121,7 @@ class policy(Restoring):
                 self._order.append(weakref.ref(module))
 
         # Copies of modules register nothing, so what was there before is what tells which are of this block.
-        self._older = weakref.WeakSet(one for one in gc.get_objects() if issubclass(type(one), Module))
+        self._older = weakref.WeakSet(_modules())
         self._handles.append(register_module_parameter_registration_hook(note))
         self._handles.append(register_module_module_registration_hook(note))
         return self
