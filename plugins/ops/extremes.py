@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, keep_dims, native, op, reduction
 
 from ._checks import COMPLEX, refuse, refuse_empty
@@ -304,7 +306,7 @@ def overloaded(whole, along, pair, name, input, dim, keepdim, other, out):
     more = {} if out is None else {"out": out}
     given, keepdim = keepdim is not LEFT_OUT, keepdim is True
     if hasattr(dim, "requires_grad") and (given or pair is None):  # a tensor without dimensions stands for an int
-        dim = whole(dim)
+        dim = index(dim)
     other = dim if other is None and hasattr(dim, "requires_grad") else other
     if given and (dim is LEFT_OUT or other is not None):
         raise TypeError(f"{name}() received an invalid combination of arguments: keepdim needs an int for dim")

@@ -152,17 +152,17 @@ def test_gates_and_limits(level):
 def test_lists_in_the_place_of_arrays(level):
     call = kernels.module().kernels(level)[1]["sgd"]
     parameters = [numpy.ones((2, 3)), numpy.ones(5, "float32"), numpy.ones(0), numpy.ones((2, 2)).T]
-    assert call(parameters, [numpy.ones_like(p) for p in parameters], 0.5, 0.0) == 3
+    assert call(parameters, [numpy.ones_like(p) for p in parameters], 0.5, 0.0) == [3]
     assert all((p == 0.5).all() for p in parameters[:3]) and (parameters[3] == 1).all()
     apart = [numpy.ones(3), numpy.ones(6)[::2], numpy.ones(3)]
-    assert call(apart, [numpy.ones(3)] * 3, 0.5, 0.0) == 1 and [p[0] for p in apart] == [0.5, 1, 1]
+    assert call(apart, [numpy.ones(3)] * 3, 0.5, 0.0) == [1] and [p[0] for p in apart] == [0.5, 1, 0.5]
     fixed = numpy.ones(3)
     fixed.flags.writeable = False
-    assert call([fixed, apart[0]], [numpy.ones(3)] * 2, 0.5, 0.0) == 0 and fixed[0] == 1
+    assert call([fixed, apart[0]], [numpy.ones(3)] * 2, 0.5, 0.0) == [0] and fixed[0] == 1 and apart[0][0] == 0
     one = [numpy.ones(3)]
     for wrong in ((one, [], 0.5, 0.0), (one, numpy.ones(3), 0.5, 0.0), (one, one, 0.5), ([None], [None], 0.5, 0.0)):
-        assert call(*wrong) in (NotImplemented, 0)
-    assert call([], [], 0.5, 0.0) == 0
+        assert call(*wrong) in (NotImplemented, [0])
+    assert call([], [], 0.5, 0.0) == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
