@@ -14,7 +14,7 @@ import numpy
 
 import plugrad
 from plugrad import Size, Tensor, device, dtypes, strided
-from plugrad.formats.writing import Memory, aligned_member
+from plugrad.formats.writing import Memory, aligned_member, memory_of
 from plugrad.nn import Parameter
 from plugrad.serialization.description import are_attributes
 from plugrad.serialization.writing import attributes_of
@@ -186,8 +186,7 @@ class _Writer:
             "dtype": tensor.dtype, "device": str(tensor.device), "called": called,
             "requires_grad": bool(tensor.requires_grad),
         }  # fmt: skip
-        tensor._refresh(False)
-        array, backend = tensor._data, tensor._type.backend
+        array, backend = memory_of(tensor)
         if backend.symbolic:
             entry.update(shape=list(tensor.shape), strides=list(tensor.stride()))
         else:

@@ -12,6 +12,7 @@ import numpy
 from plugrad import Tensor, device, strided
 from plugrad.formats.shards import as_bytes, parts_of
 from plugrad.formats.shards import write as write_shards
+from plugrad.tensor.layouts import lay_out
 
 __all__ = ["Memory", "aligned_member", "as_bytes", "named_arrays", "parts_of", "write_shards"]
 
@@ -26,6 +27,12 @@ def aligned_member(name, position):
     return info
 
 
+def memory_of(tensor) -> tuple:
+    """Return a tensor's array, up to date and in the order that the tensor says that it has, and its backend."""
+    tensor._refresh(False)
+    return lay_out(tensor)._data, tensor._type.backend
+
+
 class Memory:
     """The storages behind the tensors that are written: what shares memory shares it in the file."""
 
@@ -35,7 +42,7 @@ class Memory:
     def place(self, entry, array, backend) -> None:
         """Enter where the elements are: in which storage, from which byte, in which steps."""
         root = backend.storage(array)
-        if not (root.flags.c_contiguous or root.flags.f_contiguous) or _offgrid(array, root):
+        if _in_order(root) is None or _offgrid(array, root):
             root = array = numpy.ascontiguousarray(backend.to_numpy(array)).reshape(array.shape)
             backend = device("cpu").backend
         storage = self.storages.get(id(root))
@@ -47,6 +54,14 @@ class Memory:
         """Choose what to write of each, now that all its users are known, and enter the places."""
         for storage in self.storages.values():
             storage.settle()
+
+
+def _in_order(array):
+    """Return a view of an array in which its elements come as they lie in memory; None if there are gaps."""
+    if array.flags.c_contiguous:
+        return array
+    array = array.transpose(sorted(range(array.ndim), key=lambda dim: -array.strides[dim]))
+    return array if array.flags.c_contiguous else None
 
 
 def _address(array) -> int:
@@ -78,8 +93,7 @@ class _Storage:
             return
         low = min((user[3] for user in self.users if user[1].size), default=0)
         high = max((user[4] for user in self.users), default=0)
-        flat = self.root.T if self.root.flags.f_contiguous else self.root
-        self.array = self.backend.to_numpy(flat).reshape(-1).view(numpy.uint8)[low:high]
+        self.array = self.backend.to_numpy(_in_order(self.root)).reshape(-1).view(numpy.uint8)[low:high]
         for entry, array, start, _, _ in self.users:
             offset = start - low if array.size else 0
             entry.update(storage=self.number, offset=offset, shape=list(array.shape), strides=list(array.strides))
@@ -125,5 +139,5 @@ def _array(name, value, what) -> numpy.ndarray:
         raise TypeError(f"{what} holds no sparse tensors, and {name!r} is one: save it as {name}.to_dense()")
     if value.device.type == "meta":
         raise TypeError(f"{name!r} is on the meta device and has no elements to save")
-    value = value.detach()
-    return numpy.asarray(value._type.backend.to_numpy(value._data))  # numpy() would refuse bfloat16
+    array, backend = memory_of(value)
+    return numpy.asarray(backend.to_numpy(array))  # numpy() would refuse bfloat16

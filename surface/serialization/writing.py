@@ -14,7 +14,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, device, registry
-from plugrad.formats.writing import Memory, aligned_member
+from plugrad.formats.writing import Memory, aligned_member, memory_of
 from plugrad.nn import Parameter
 from plugrad.serialization.description import (
     ARRAY_DTYPES,
@@ -140,8 +140,7 @@ class Writer:
             entry = {"kind": type(tensor).__name__, "dtype": tensor.dtype.name, "device": str(tensor.device)}
             if tensor.requires_grad:
                 entry["requires_grad"] = True
-            tensor._refresh(False)
-            array, backend = tensor._data, tensor._type.backend
+            array, backend = memory_of(tensor)
             attributes = attributes_of(tensor)
             if attributes:
                 entry["attributes"] = self.tree(attributes)

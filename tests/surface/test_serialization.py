@@ -24,8 +24,8 @@ def written(obj, **options) -> io.BytesIO:
     return file
 
 
-def again(obj, **options):
-    return torch.load(written(obj), **options)
+def again(obj, *, format=None, **options):
+    return torch.load(written(obj, format=format) if format else written(obj), **options)
 
 
 class Net(nn.Module):
@@ -342,3 +342,25 @@ def test_a_loaded_tensor_has_no_memory_but_its_own(form, mmap, tmp_path):
     file = io.BytesIO()
     torch.save([a[:1], a[-1:], b], file)
     assert len(file.getvalue()) < 3000 + len(path.read_bytes())
+
+
+LAID = {
+    "an order that was open": lambda: torch.randn(3, 4).t().softmax(0),
+    "channels last, as an op left it": lambda: nn.functional.avg_pool2d(
+        torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last), 2
+    ),
+    "columns": lambda: torch.randn(3, 4).t(),
+    "dimensions of size 1": lambda: torch.randn(3, 1, 4).permute(1, 2, 0),
+    "none": lambda: torch.randn(3, 0, 2).permute(2, 0, 1),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "torch"}], ids=["plugrad", "torch"])
+@pytest.mark.parametrize("make", LAID.values(), ids=LAID)
+def test_elements_come_back_in_the_order_that_they_have(make, options):
+    tensor = make()
+    loaded = again(tensor, **options)
+    assert loaded.stride() == tensor.stride() and torch.equal(loaded, tensor)
+    whole, row = again([tensor, tensor[-1]], **options)
+    whole[-1] = 7
+    assert (row == 7).all(), "they no longer share memory"

@@ -160,6 +160,7 @@ PRIVATE = {
     "plugrad.func.captured_writes -> plugrad.graph.versions",
     "plugrad.func.recording -> plugrad.graph.modes",
     "plugrad.formats.durable -> plugrad.interrupts",
+    "plugrad.formats.writing -> plugrad.tensor.layouts",
     "plugrad.registry.third_parties.op_records -> plugrad.graph.rare",
     "plugrad.utils.checkpoint -> plugrad.regions",
 }
