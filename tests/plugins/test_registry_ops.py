@@ -1,5 +1,4 @@
-"""Everything of ours against all checks that follow from its declaration: what `plugrad check plugrad` runs, but for
-the third derivatives of composites.
+"""Everything of ours against all checks that follow from its declaration: what `plugrad check plugrad` runs.
 
 One test for each op, layer, loss, optimizer, schedule, initialiser, backend and compiler. What is known to fail is
 listed, with reasons, in tests/known/conformance.txt.
@@ -23,19 +22,11 @@ for _case in checks_of("plugrad"):
 def test_subject(subject):
     failures = {}
     for case in CASES[subject]:
-        if case.name == "third gradient" and is_made_of_others(subject):
-            continue
         try:
             case.run()
         except AssertionError as error:
             failures[case.name.replace(" ", "-")] = str(error)
     known_failures.settle(KNOWN, subject, failures)
-
-
-def is_made_of_others(subject) -> bool:
-    """Whether the third derivatives of an op are those of ops that it calls, which have their own checked here."""
-    op = registry.ops.get(subject)
-    return op is not None and op.family == "composite"
 
 
 def test_known_failures_name_subjects_and_checks():
