@@ -55,14 +55,17 @@ def refuse_arrays(name, input) -> None:
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {kind}; write torch.as_tensor(...)")
 
 
+_ONLY_INT = frozenset([int])
+
+
 def ints(values) -> tuple:
     """Return a sequence as a tuple of ints; TypeError for floats, and for a bool that PyTorch takes for no size."""
     if values and type(values[0]) is bool:
         raise TypeError(f"expected a sequence of ints, but found element of type bool at pos 0; write {int(values[0])}")
-    return tuple(map(whole, values))
+    return tuple(values) if _ONLY_INT.issuperset(map(type, values)) else tuple(map(as_int, values))
 
 
-def whole(value) -> int:
+def as_int(value) -> int:
     """Return what stands for a whole number as an int; TypeError for anything else.
 
     An int stays the object that it is: one that stands for a size that varies has what it is for all sizes.

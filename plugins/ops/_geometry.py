@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import is_channels_last
 
-from ._checks import ints, whole
+from ._checks import as_int, ints
 
 _SEEN: dict = {}  # by their ids, tuples of ints: layers hand over the same ones at each call
 
@@ -21,7 +21,7 @@ def key(value):
     try:
         if value and type(value[0]) is bool:
             raise TypeError
-        numbers = tuple([item if item is None else whole(item) for item in value])
+        numbers = tuple([item if item is None else as_int(item) for item in value])
     except TypeError:
         raise TypeError(f"expected a sequence of ints, but found {list(value)}") from None
     if type(value) is tuple and len(_SEEN) < 1024 and {int}.issuperset(map(type, value)):
@@ -40,7 +40,7 @@ def per_axis(value, n, name, function):
                 f"convolution dimensions, but got {name}={list(value)}"
             )
         return _checked(ints(value), name, function)
-    return _checked((whole(value),) * n, name, function)
+    return _checked((as_int(value),) * n, name, function)
 
 
 def _checked(numbers, name, function):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from ._checks import up_to, whole
+from ._checks import as_int, up_to
 from ._geometry import key, per_axis
 
 
@@ -170,7 +170,7 @@ def _adaptive_axes(function, n, shape, output_size):
     if len(output_size) != n:
         wanted = "'output_size' should contain one int" if n == 1 else f"output_size must be {n}"
         raise RuntimeError(f"{function}: {wanted} numbers, but got {output_size}")
-    size = [length if s is None else whole(s) for s, length in zip(output_size, shape[-n:])]
+    size = [length if s is None else as_int(s) for s, length in zip(output_size, shape[-n:])]
     if max(size) >= 1 << 31:
         raise RuntimeError(f"{function}: not enough memory for a result of the size {output_size}")
     if min(size) < 0:

@@ -18,7 +18,7 @@ from plugrad.extend import (
 )
 
 from . import _memory_formats
-from ._checks import fitted, whole
+from ._checks import as_int, fitted
 
 _LONG = 1 << 63  # what int64 does not hold
 _ONE = 1  # a step that is this very int was not given
@@ -295,7 +295,7 @@ def ends(xp, name, start, end, steps, dtype):
 
 def spaced(xp, start, end, steps):
     """`steps` evenly spaced float64 or complex128 numbers, exact at both ends and symmetric in rounding."""
-    steps = whole(steps)
+    steps = as_int(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
@@ -315,7 +315,7 @@ def linspace(xp, start, end, steps, *, dtype=None):
     """
     start, end = ends(xp, "linspace", start, end, steps, dtype)
     dtype = xp.dtype(dtype_for(0.0, start, end) if dtype is None else dtype)
-    for one in (start, end)[: max(whole(steps), 0)]:
+    for one in (start, end)[: max(as_int(steps), 0)]:
         fitted(dtype, one)  # refuses it, if it does not fit
     return spaced(xp, start, end, steps).astype(dtype)
 

@@ -14,7 +14,7 @@ import numpy
 import plugrad
 from plugrad.extend import Op, axes, collect, composite, factory, hookimpl, is_integral, native, op, write_out
 
-from ._checks import dtype_word, ints, refuse, whole
+from ._checks import as_int, dtype_word, ints, refuse
 
 _COMPLEX = {"f": "complex64", "d": "complex128"}  # by the character of the dtype
 _REAL = {"F": "float32", "D": "float64"}
@@ -400,7 +400,7 @@ _transforms = [record for transform in _TITLES for record in _declare(transform)
 
 
 def _shifted(F, input, dim, sign):
-    dims = tuple(range(input.ndim)) if dim is None else (whole(dim),) if hasattr(dim, "__index__") else ints(dim)
+    dims = tuple(range(input.ndim)) if dim is None else (as_int(dim),) if hasattr(dim, "__index__") else ints(dim)
     if not dims:
         return F.clone(input)
     dims = [axes(d, input.ndim) for d in dims]

@@ -7,7 +7,7 @@ import math
 import plugrad
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, elementwise, hookimpl, op, write_out
 
-from ._checks import BOOL, refuse, whole
+from ._checks import BOOL, as_int, refuse
 from ._linalg import Described, adjoint, check_square, decomposed, raw_adjoint
 from .solvers import square_samples
 
@@ -188,7 +188,7 @@ def linalg_matrix_power(F, input, n, *, out=None):
     """
     if not hasattr(n, "__index__"):
         raise TypeError(f"matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
-    n = whole(n)
+    n = as_int(n)
     if input.ndim < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
     if input.shape[-1] != input.shape[-2]:

@@ -13,7 +13,7 @@ from math import prod
 from plugrad import float32, is_grad_enabled
 from plugrad.extend import Op, collect, composite, held_back, hookimpl
 
-from ._checks import ints, whole
+from ._checks import as_int, ints
 from .normalization_kernels import _running_average
 
 
@@ -231,7 +231,7 @@ def group_norm(F, input, num_groups, weight=None, bias=None, eps=1e-05):
     tensor([[-1.,  1., -1.,  1.]])
     """
     shape = input.shape
-    groups, channels = _groups(shape, whole(num_groups))
+    groups, channels = _groups(shape, as_int(num_groups))
     for name, part in (("weight", weight), ("bias", bias)):
         if part is not None and tuple(part.shape) != (channels,):
             raise RuntimeError(

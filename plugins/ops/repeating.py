@@ -5,7 +5,7 @@ from __future__ import annotations
 import plugrad
 from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, multilinear, native, op
 
-from ._checks import ints, whole
+from ._checks import as_int, ints
 from ._memory_formats import empty, empty_in_order, preserves
 
 
@@ -111,8 +111,8 @@ def roll(xp, input, shifts, dims=()):
     >>> torch.roll(torch.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
-    shifts = (whole(shifts),) if hasattr(shifts, "__index__") else ints(shifts)
-    dims = (whole(dims),) if hasattr(dims, "__index__") else tuple(dims or ())
+    shifts = (as_int(shifts),) if hasattr(shifts, "__index__") else ints(shifts)
+    dims = (as_int(dims),) if hasattr(dims, "__index__") else tuple(dims or ())
     if not dims and len(shifts) == 1:
         return xp.roll(input, shifts[0])
     if not shifts:
@@ -136,7 +136,7 @@ def roll_in_c(call, xp, input, shifts, dims=()):
 
 @roll.vjp
 def roll_vjp(F, g, shifts, dims):
-    return F.roll(g, -whole(shifts) if hasattr(shifts, "__index__") else tuple(-whole(s) for s in shifts), dims)
+    return F.roll(g, -as_int(shifts) if hasattr(shifts, "__index__") else tuple(-as_int(s) for s in shifts), dims)
 
 
 @roll.samples

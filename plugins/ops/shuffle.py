@@ -8,7 +8,7 @@ from math import prod
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_channels_last, native, op
 
-from ._checks import whole
+from ._checks import as_int
 
 
 def _need(name, shape):
@@ -92,7 +92,7 @@ def pixel_shuffle(xp, input, upscale_factor):
     tensor([[[0., 1.],
              [2., 3.]]])
     """
-    return _moved(xp, input, *_enlarged(input.shape, whole(upscale_factor)), (0, 1, 4, 2, 5, 3))
+    return _moved(xp, input, *_enlarged(input.shape, as_int(upscale_factor)), (0, 1, 4, 2, 5, 3))
 
 
 @op(at=("nn.functional.pixel_unshuffle", "pixel_unshuffle"), kinds={"downscale_factor": "int"}, eight_bits=True)
@@ -105,19 +105,19 @@ def pixel_unshuffle(xp, input, downscale_factor):
     >>> torch.pixel_unshuffle(torch.arange(4.).reshape(1, 2, 2), 2).flatten()
     tensor([0., 1., 2., 3.])
     """
-    return _moved(xp, input, *_reduced(input.shape, whole(downscale_factor)), (0, 1, 3, 5, 2, 4))
+    return _moved(xp, input, *_reduced(input.shape, as_int(downscale_factor)), (0, 1, 3, 5, 2, 4))
 
 
 @pixel_shuffle.kernel("cpu")
 @native("shuffle_pixels", otherwise=pixel_shuffle)
 def pixel_shuffle_in_c(call, xp, input, upscale_factor):
-    return _in_c(call, xp, input, _enlarged, whole(upscale_factor), True)
+    return _in_c(call, xp, input, _enlarged, as_int(upscale_factor), True)
 
 
 @pixel_unshuffle.kernel("cpu")
 @native("shuffle_pixels", otherwise=pixel_unshuffle)
 def pixel_unshuffle_in_c(call, xp, input, downscale_factor):
-    return _in_c(call, xp, input, _reduced, whole(downscale_factor), False)
+    return _in_c(call, xp, input, _reduced, as_int(downscale_factor), False)
 
 
 @pixel_shuffle.vjp
@@ -132,12 +132,12 @@ def pixel_unshuffle_vjp(F, g, downscale_factor):
 
 @pixel_shuffle.meta
 def pixel_shuffle_meta(input, upscale_factor):
-    return _enlarged(tuple(input.shape), whole(upscale_factor))[0], input.dtype
+    return _enlarged(tuple(input.shape), as_int(upscale_factor))[0], input.dtype
 
 
 @pixel_unshuffle.meta
 def pixel_unshuffle_meta(input, downscale_factor):
-    return _reduced(tuple(input.shape), whole(downscale_factor))[0], input.dtype
+    return _reduced(tuple(input.shape), as_int(downscale_factor))[0], input.dtype
 
 
 @pixel_shuffle.samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, view
 
-from ._checks import dtype_word, ints, refuse_arrays, whole
+from ._checks import as_int, dtype_word, ints, refuse_arrays
 from .views import as_strided_array
 
 
@@ -107,7 +107,7 @@ def split(F, tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     if split_size is not None or split_size_or_sections is None:
         split_size_or_sections = given("split", split_size=split_size, split_size_or_sections=split_size_or_sections)
     if hasattr(split_size_or_sections, "__index__"):
-        return F.split_evenly(tensor, whole(split_size_or_sections), dim)
+        return F.split_evenly(tensor, as_int(split_size_or_sections), dim)
     return F.split_with_sizes(tensor, split_size_or_sections, dim)
 
 

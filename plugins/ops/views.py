@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
-from ._checks import ints, whole
+from ._checks import as_int, ints
 from .strided import memory_of
 
 
@@ -171,8 +171,8 @@ def movedim(F, input, source, destination):
     """
     if isinstance(source, (tuple, list)) is not isinstance(destination, (tuple, list)):
         raise TypeError("movedim() received an invalid combination of arguments: source and destination differ in kind")
-    source = ints(source) if isinstance(source, (tuple, list)) else (whole(source),)
-    destination = ints(destination) if isinstance(destination, (tuple, list)) else (whole(destination),)
+    source = ints(source) if isinstance(source, (tuple, list)) else (as_int(source),)
+    destination = ints(destination) if isinstance(destination, (tuple, list)) else (as_int(destination),)
     order = _moved(input.ndim, source, destination)
     return F.permute(input, order) if order else F.reshape(input, ())
 
