@@ -226,7 +226,7 @@ class _Round:
         return getattr(kernel, "lists", False) and (kernel.signed or not self.options.get("maximize"))
 
     def listed(self, jobs):
-        """Update parameters by calls of a kernel that takes lists, and what it does not serve one by one."""
+        """Update parameters by a call of a kernel that takes lists, and what it does not serve one by one."""
         _, gradients, arrays = zip(*jobs)
         left = self.updated(self.kernel, list(gradients), list(map(list, zip(*arrays))))
         if left is NotImplemented:

@@ -130,8 +130,8 @@ def _numbers(name, packed, lerp) -> list:
         )
     if packed.ndim != 1 or not packed.is_contiguous():
         raise RuntimeError(
-            f"{name}(): numbers in a tensor are expected to be contiguous and of dimension 1, not {packed.ndim}: write "
-            "value.flatten(), or a number for all"
+            f"{name}(): numbers in a tensor are expected to be contiguous and of dimension 1, and these have "
+            f"{packed.ndim} dimensions and steps of {packed.stride()}: write value.flatten(), or a number for all"
         )
     return packed.tolist()
 

@@ -6,7 +6,7 @@ import sys
 import types
 from operator import is_
 
-from plugrad.process_state.owners import is_foreign, is_others
+from plugrad.process_state.owners import is_common, is_foreign
 
 _GONE = object()
 PLAIN = (bool, bytes, dict, float, int, list, str, tuple, type(None))
@@ -43,7 +43,7 @@ class Chain(Setting):
     def same(self, before, now):
         if len(now) >= len(before) and all(map(is_, before, now)):
             return True
-        places = [i for i, one in enumerate(now) if any(one is other for other in before)]
+        places = [i for i, one in enumerate(now) if is_among(one, before)]
         kept = len(places) == len(before) and all(now[i] is one for i, one in zip(places, before))
         return kept and not any(is_foreign(_kind(now[i])) for i in range(max(places, default=0)) if i not in places)
 
@@ -54,9 +54,14 @@ class Chain(Setting):
 
     def _restore(self, entries, before):
         others = self._others(entries)
-        last = max((i for i, one in enumerate(others) if any(one is known for known in before)), default=-1)
-        own = [one for one in entries if not any(one is other for other in others)]
+        last = max((i for i, one in enumerate(others) if is_among(one, before)), default=-1)
+        own = [one for one in entries if not is_among(one, others)]
         entries[:] = own + before + others[last + 1 :]
+
+
+def is_among(one, others) -> bool:
+    """Whether something is one of several; none is asked whether it equals another."""
+    return any(one is other for other in others)
 
 
 def _kind(one):
@@ -113,7 +118,7 @@ class Registered(Table):
     @staticmethod
     def _changed(before, now) -> list:
         lost = [key for key, one in before.items() if now.get(key) is not one]
-        return lost + [key for key in now if key not in before and is_others(key) and not is_others(now[key])]
+        return lost + [key for key in now if key not in before and is_common(key) and not is_common(now[key])]
 
     def same(self, before, now):
         return identical(before, now) or not self._changed(before, now)

@@ -14,7 +14,7 @@ import types
 import warnings
 from operator import is_
 
-from plugrad.process_state.kinds import Names, Registered, Setting, Table, of_module
+from plugrad.process_state.kinds import Names, Registered, Setting, Table, is_among, of_module
 from plugrad.process_state.output import is_alone
 from plugrad.process_state.owners import is_foreign
 
@@ -33,21 +33,17 @@ class _Calls(Setting):
     @staticmethod
     def _new(before, now) -> list:
         alone = is_alone()  # else another thread may have added it
-        return [one for one in now if not _is_among(one, before) and is_foreign(one, alone)]
+        return [one for one in now if not is_among(one, before) and is_foreign(one, alone)]
 
     def same(self, before, now):
         if len(before) == len(now) and all(map(is_, before, now)):
             return True
-        return all(_is_among(one, now) for one in before) and not self._new(before, now)
+        return all(is_among(one, now) for one in before) and not self._new(before, now)
 
     def _restore(self, before):
         now = list(self.entries)
         new = self._new(before, now)
-        self.entries[:] = before + [one for one in now if not _is_among(one, before) and not _is_among(one, new)]
-
-
-def _is_among(one, others) -> bool:
-    return any(one is other for other in others)
+        self.entries[:] = before + [one for one in now if not is_among(one, before) and not is_among(one, new)]
 
 
 def _read_loops(events):

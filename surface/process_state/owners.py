@@ -38,9 +38,9 @@ def _third_parties() -> list:
     return [plugin for plugin in list(registry.plugins.values()) if not plugin.builtin]
 
 
-def is_others(one) -> bool:
-    """Whether a class or function is plugrad's, NumPy's or Python's; of a tuple whether all of them are."""
+def is_common(one) -> bool:
+    """Whether a class or function is what all programs have: plugrad's, NumPy's or Python's; all of a tuple's."""
     if isinstance(one, tuple):
-        return all(is_others(part) for part in one if isinstance(part, type) or callable(part))
+        return all(is_common(part) for part in one if isinstance(part, type) or callable(part))
     top = str(getattr(one, "__module__", None)).partition(".")[0]
     return top in ("plugrad", "numpy", "builtins") or top in sys.stdlib_module_names

@@ -15,7 +15,7 @@ from plugrad.nn import Module, conversion
 from plugrad.optim import hooks as optim_hooks
 from plugrad.process_state.kinds import Registered, Setting, Table, same
 from plugrad.process_state.of_python import OF_PYTHON
-from plugrad.process_state.owners import is_others
+from plugrad.process_state.owners import is_common
 from plugrad.tensor import random
 
 # ---------------------------------------------------------------------------------------------------- of plugrad
@@ -67,7 +67,7 @@ def _read_trusted() -> list:
 
 def _write_trusted(before) -> None:
     now = sys.modules["plugrad.serialization.safe_globals"]._trusted
-    now[:] = before + [one for one in now if one not in before and not is_others(one)]
+    now[:] = before + [one for one in now if one not in before and not is_common(one)]
 
 
 class _Trusted(Setting):
@@ -79,7 +79,7 @@ class _Trusted(Setting):
         super().__init__("what load trusts (add_safe_globals)", _read_trusted, _write_trusted)
 
     def same(self, before, now):
-        return now[: len(before)] == before and not any(map(is_others, now[len(before) :]))
+        return now[: len(before)] == before and not any(map(is_common, now[len(before) :]))
 
 
 def _read_validation():
