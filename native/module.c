@@ -125,10 +125,41 @@ static void make_calls(calls *c, Py_ssize_t n, Py_ssize_t spans) {
     pg_parallel(few, call_at, c);
 }
 
+/* Describe the arrays of `lists` to `n` calls, and where they lie; returns how many elements there are. */
+static int64_t describe_calls(calls *c, Py_ssize_t n, PyObject *const *lists, int strided, Py_ssize_t *spans) {
+    int64_t size = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        pg_array *at = c->arrays + i * c->width;
+        c->refused[i] = 0;
+        for (int k = 0; k + 1 < c->width; k++) {
+            PyObject *value = PyTuple_GetItem(lists[k], i);
+            c->refused[i] = Py_TYPE(value) != &PyArray_Type || !describe(at + k, (PyArrayObject *)value, strided);
+            if (c->refused[i]) break;
+            size += at[k].size;
+            char *data = at[k].data;
+            /* Where the elements of others are is not looked at: such an array counts as lying everywhere. */
+            c->spans[(*spans)++] = at[k].flags & PG_CONTIGUOUS ? (span){data, data + PyArray_NBYTES((PyArrayObject *)value)}
+                                                               : (span){NULL, (char *)UINTPTR_MAX};
+        }
+        at[c->width - 1].data = NULL;
+    }
+    return size;
+}
+
+static PyObject *refused_places(const calls *c, Py_ssize_t n) {
+    PyObject *places = PyList_New(0);
+    for (Py_ssize_t i = 0; places && i < n; i++) {
+        PyObject *place = c->refused[i] ? PyLong_FromSsize_t(i) : NULL;
+        if (c->refused[i] && (!place || PyList_Append(places, place))) Py_CLEAR(places);
+        Py_XDECREF(place);
+    }
+    return places;
+}
+
 /* Lists in the place of arrays: the kernel is called with the first of each, the second, and so on. Returns the places of
    those calls that were not served, and so have written nothing. */
 static PyObject *call_each(const bound *b, PyObject *const *args, Py_ssize_t n) {
-    PyObject *lists[ARRAYS], *refused = NULL; /* as tuples, which do not change while other threads run */
+    PyObject *lists[ARRAYS], *places = NULL; /* lists as tuples, which do not change while other threads run */
     double numbers[NUMBERS];
     int na = 0, nn = 0, fits = b->like == -1;
     for (Py_ssize_t i = b->skipped; fits && i < n; i++) {
@@ -151,34 +182,15 @@ static PyObject *call_each(const bound *b, PyObject *const *args, Py_ssize_t n) 
         c.arrays = memory, c.spans = (span *)(c.arrays + count * c.width);
         c.some = (Py_ssize_t *)(c.spans + count * na), c.refused = (char *)(c.some + count);
         Py_ssize_t spans = 0;
-        int64_t size = 0;
-        for (Py_ssize_t i = 0; i < count; i++) {
-            pg_array *at = c.arrays + i * c.width;
-            c.refused[i] = 0;
-            for (int k = 0; k < na && !c.refused[i]; k++) {
-                PyObject *value = PyTuple_GetItem(lists[k], i);
-                c.refused[i] = Py_TYPE(value) != &PyArray_Type || !describe(at + k, (PyArrayObject *)value, b->strided);
-                if (c.refused[i]) break;
-                size += at[k].size;
-                char *data = at[k].data;
-                /* What strides skip is not looked at: such an array counts as lying in the way of the next. */
-                c.spans[spans++] = (span){data, at[k].flags & PG_CONTIGUOUS ? data + PyArray_NBYTES((PyArrayObject *)value) : (char *)-1};
-            }
-            at[na].data = NULL;
-        }
+        const int64_t size = describe_calls(&c, count, lists, b->strided, &spans);
         PyThreadState *state = size > MUCH ? PyEval_SaveThread() : NULL;
         make_calls(&c, count, spans);
         if (state) PyEval_RestoreThread(state);
-        refused = PyList_New(0);
-        for (Py_ssize_t i = 0; refused && i < count; i++) {
-            PyObject *place = c.refused[i] ? PyLong_FromSsize_t(i) : NULL;
-            if (c.refused[i] && (!place || PyList_Append(refused, place))) Py_CLEAR(refused);
-            Py_XDECREF(place);
-        }
+        places = refused_places(&c, count);
         free(memory);
     }
     for (int k = 0; k < na; k++) Py_DECREF(lists[k]);
-    if (memory) return refused;
+    if (memory) return places;
     PyErr_Clear();
     return declined(b, args, n);
 }
