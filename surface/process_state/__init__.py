@@ -368,7 +368,8 @@ class Contained:
         if damage and error is None:
             more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
             advice = ": declare an op with override=True to replace one of plugrad's" if self.state.replaced else ""
-            lasting = [how for what, how in _LASTING.items() if any(one.startswith(what) for one in damage)]
+            lasting = ["what could not be taken back was not done"] * bool(self.withheld.asked)
+            lasting += [how for what, how in _LASTING.items() if any(one.startswith(what) for one in damage)]
             back = lasting[0] if lasting else "plugrad put it back"
             raise RuntimeError(f"it changed {', '.join(damage[:3])}{more} while it was loaded ({back}){advice}")
 

@@ -295,7 +295,7 @@ plugrad.nn.modules.module.register_module_parameter_registration_hook(lambda mod
     "collecting": ("import gc\ngc.callbacks.append(lambda *given: None)", "when garbage is collected (gc.callbacks)"),
     "crashes": ("import faulthandler\nfaulthandler.enable()", "when the process crashes (faulthandler)"),
     "printing_stacks": ("import faulthandler\nfaulthandler.dump_traceback_later(1000)", "when time is up"),
-    "forks": ("import os\nos.register_at_fork(before=lambda: None)", "process forks (os.register_at_fork)"),
+    "forks": ("import os\nos.register_at_fork(before=lambda: None)", "register_at_fork) while it was loaded (what"),
     "a_new_builtin": ("import builtins\nbuiltins.helper = len", "builtins.helper"),
     "no_warnings": ("import warnings\nwarnings.warn = print", "warnings (warn)"),
     "caught_warnings": ("import warnings\nwarnings.catch_warnings(record=True).__enter__()", "warnings (_showwarn"),
