@@ -2,6 +2,7 @@
 
 import compileall
 import contextlib
+import gc
 import importlib.util
 import os
 import pathlib
@@ -25,6 +26,18 @@ from plugrad import registry
 from plugrad.extend import unregister
 from support.fake_backend import Fake
 from support.installing import installed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Collect tests; the collector of garbage looks neither meanwhile nor later at what lives until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The core calls no op beyond the lists in `plugrad.needs`, and says which one is missing."""
 
 import ast
+import functools
 import pathlib
 
 import numpy
@@ -21,8 +22,13 @@ def is_method(name) -> bool:
     return f"Tensor.{name}" in registry.public or (inplace is not None and bool(inplace.inplace))
 
 
-def calls():
-    """Yield (name, how it is called, where) of what may be an op in the core's source."""
+@functools.cache
+def calls() -> list:
+    """Return (name, how it is called, where) of each call of what may be an op in the core's source."""
+    return [*_calls()]
+
+
+def _calls():
     for file in sorted(CORE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             where = f"{file.relative_to(CORE)}:{getattr(node, 'lineno', 0)}"
@@ -42,13 +48,10 @@ def calls():
                     yield node.func.attr, "method", where
 
 
-CALLS = list(calls())
-
-
 def test_no_other_op_is_called():
     listed = {"F": needs.FUNCTIONS, "needs.op": needs.FUNCTIONS, "_op_property": needs.FUNCTIONS}
     wrong = []
-    for name, how, where in CALLS:
+    for name, how, where in calls():
         known = needs.METHODS if how == "method" else listed.get(how, ())
         if name not in known and not (how == "method" and name in OTHERS):
             wrong.append(f"{where}: {name} ({how})")
@@ -59,7 +62,7 @@ def test_no_other_op_is_called():
 def test_what_is_listed_is_needed_and_brought(name):
     uses = {"F", "needs.op", "_op_property"} if name in needs.FUNCTIONS else {"method"}
     source = "\n".join(file.read_text() for file in CORE.rglob("*.py"))
-    assert any(one == name and how in uses for one, how, _ in CALLS) or f".{name}" in source
+    assert any(one == name and how in uses for one, how, _ in calls()) or f".{name}" in source
     assert registry.op(name.rstrip("_")).name == name.rstrip("_")
 
 

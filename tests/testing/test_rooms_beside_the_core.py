@@ -1,6 +1,7 @@
 """What stands beside the core: it imports the core's public packages, at the top of its modules, and without cycles."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import tomllib
@@ -202,10 +203,26 @@ CORE = {
 }
 
 
-def imports():
-    """Yield (module, function or None, imported module) for all of plugrad's that are imported beside the core."""
-    for module, (_, path) in FILES.items():
-        for node, function in statements(ast.parse(path.read_text()), None):
+@functools.cache
+def read() -> dict:
+    """Return {dotted name: [(node, the function that it is in or None)]} of what may import, beside the core."""
+    kinds = ast.Import, ast.ImportFrom, ast.Call
+    trees = {module: ast.parse(path.read_text()) for module, (_, path) in FILES.items()}
+    return {
+        module: [pair for pair in statements(tree, None) if isinstance(pair[0], kinds)]
+        for module, tree in trees.items()
+    }
+
+
+@functools.cache
+def imports() -> list:
+    """Return (module, function or None, imported module) for all of plugrad's that are imported beside the core."""
+    return [*_imports()]
+
+
+def _imports():
+    for module, nodes in read().items():
+        for node, function in nodes:
             if isinstance(node, ast.Import):
                 yield from ((module, function, alias.name) for alias in node.names if is_ours(alias.name))
             elif isinstance(node, ast.ImportFrom):
@@ -228,20 +245,17 @@ def is_ours(name) -> bool:
     return name.partition(".")[0] == "plugrad"
 
 
-IMPORTS = list(imports())
-
-
 def test_nothing_of_plugrad_is_imported_inside_of_a_function():
-    assert not [(module, function, target) for module, function, target in IMPORTS if function is not None]
+    assert not [(module, function, target) for module, function, target in imports() if function is not None]
 
 
 def test_a_room_imports_none_behind_it():
     heights = {name: ORDER.index(room) for name, (room, _) in FILES.items()}
-    assert not [(one, other) for one, _, other in IMPORTS if other in heights and heights[other] > heights[one]]
+    assert not [(one, other) for one, _, other in imports() if other in heights and heights[other] > heights[one]]
 
 
 def test_there_are_no_circles():
-    graph = {name: {other for one, _, other in IMPORTS if one == name and other in FILES} for name in FILES}
+    graph = {name: {other for one, _, other in imports() if one == name and other in FILES} for name in FILES}
     assert list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the modules
 
 
@@ -249,8 +263,8 @@ def test_no_module_is_imported_past_the_package_that_imports_it():
     """CPython locks a module, then its package: threads that first import the two would wait for each other."""
     asked = {
         (module, node.module)
-        for module, (_, path) in FILES.items()
-        for node, _ in statements(ast.parse(path.read_text()), None)
+        for module, nodes in read().items()
+        for node, _ in nodes
         if isinstance(node, ast.ImportFrom) and node.module in FILES
         if not node.module.startswith(AUTHORS)  # which our plugins import, as the first of all rooms
     }
@@ -266,7 +280,7 @@ def test_the_core_is_asked_through_its_public_packages():
     registry = "plugrad.registry"  # its modules are what tools ask about plugins
     private = {
         f"{module} -> {target}"
-        for module, _, target in IMPORTS
+        for module, _, target in imports()
         if target in CORE and target not in PUBLIC and not f"{target}.".startswith(f"{registry}.")
         if not f"{module}.".startswith(f"{AUTHORS}.")
     }
