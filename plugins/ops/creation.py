@@ -19,6 +19,7 @@ from plugrad.extend import (
 
 from . import _memory_formats
 from ._checks import as_int, fitted
+from .strided import as_strided_array
 
 _LONG = 1 << 63  # what int64 does not hold
 _ONE = 1  # a step that is this very int was not given
@@ -139,7 +140,7 @@ def empty_strided(xp, size, stride, *, dtype):
         )
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
     memory = new_memory(xp.empty(reach, dtype))
-    return xp.lib.stride_tricks.as_strided(memory, size, tuple(s * memory.itemsize for s in stride))
+    return as_strided_array(xp, memory, size, [s * memory.itemsize for s in stride])
 
 
 @empty_strided.samples

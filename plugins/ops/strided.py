@@ -20,6 +20,21 @@ def memory_of(xp, array):
     return flat[: root.nbytes // array.itemsize * array.itemsize // root.itemsize].view(array.dtype)
 
 
+def as_strided_array(xp, array, shape, strides):
+    """A view through byte strides, which may be written where no stride of zero makes several elements one."""
+    if not getattr(array.flags, "writeable", True):
+        memory = memory_of(xp, array)  # what lies below an expanded array, which NumPy lets nobody write
+        start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+        result = xp.ndarray(shape, array.dtype, memory, start, strides)
+    else:
+        result = xp.lib.stride_tricks.as_strided(array, shape, strides)
+    shared = 0 in strides and result.size and any([step == 0 and n > 1 for n, step in zip(shape, strides)])
+    if shared and getattr(result.flags, "writeable", False):
+        result = result[...]  # of what may be written, which NumPy asks for before it unlocks for a fill
+        result.flags.writeable = False
+    return result
+
+
 def check_strided(size, stride, offset, available, itemsize):
     """PyTorch's tests of an explicit layout against the memory there is."""
     if len(size) != len(stride):
@@ -73,7 +88,7 @@ def strided_view(xp, input, size, stride, offset, layout):
     steps = [s * input.itemsize for s in stride]
     outline = reached(input.shape, layout[1:], 0) > flat.size  # on the meta device there is no memory to look into
     check_strided(size, stride, offset, math.inf if outline else flat.size, input.itemsize)
-    return xp.lib.stride_tricks.as_strided(input if outline else flat[offset:], size, steps)
+    return as_strided_array(xp, input if outline else flat[offset:], size, steps)
 
 
 @strided_view.vjp

@@ -7,7 +7,7 @@ from functools import lru_cache
 from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
 
 from ._checks import as_int, ints
-from .strided import memory_of
+from .strided import as_strided_array
 
 
 @view(aliases=("swapdims",), inplace="shape")
@@ -301,18 +301,6 @@ def narrow_samples(make):
 @narrow.errors
 def narrow_errors(make):
     yield RuntimeError, "exceeds dimension size", make.args(make(2, 3), 0, 1, 2)
-
-
-def as_strided_array(xp, array, shape, strides):
-    """A view through byte strides, which may be written where no two of its elements are one in memory."""
-    if getattr(array.flags, "writeable", True):
-        return xp.lib.stride_tricks.as_strided(array, shape, strides)
-    memory = memory_of(xp, array)  # what lies below an expanded array, which NumPy lets nobody write
-    start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
-    result = xp.ndarray(shape, array.dtype, memory, start, strides)
-    if 0 in strides:
-        result.flags.writeable = False
-    return result
 
 
 @view()

@@ -386,6 +386,10 @@ def tensor_over(storage, dtype, offset=0, size=None, stride=None):
     flat = memory._data[: memory.numel() // width * width].view(dtype.numpy)
     start = flat[offset:] if last else flat[:0]
     strided = memory._type.xp.lib.stride_tricks.as_strided(start, tuple(size), [step * width for step in stride])
+    overlaps = 0 in stride and strided.size and any([step == 0 and n > 1 for n, step in zip(size, stride)])
+    if overlaps and getattr(strided.flags, "writeable", False):
+        strided = strided[...]  # in-place ops write what NumPy lets them: of an expanded array nothing but fills
+        strided.flags.writeable = False
     return from_raw(strided)
 
 
