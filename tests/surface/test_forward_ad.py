@@ -202,11 +202,39 @@ def memory_of_tangents(torch):
     return results
 
 
+LAID_OUT = (  # primals and tangents: the same layout in memory, or others
+    ("torch.ones(2, 3)", "torch.ones(2, 3)"), ("torch.ones(2, 3)", "torch.ones(4, 3)[1:3]"),
+    ("torch.ones(2, 3)", "torch.ones(4, 3)[:2]"), ("torch.ones(4, 3)[:2]", "torch.ones(4, 3)[:2]"),
+    ("torch.ones(4, 3)[1:3]", "torch.ones(2, 3)"), ("torch.ones(2, 3)", "torch.ones(3, 2).t()"),
+    ("torch.ones(3, 2).t()", "torch.ones(3, 2).t()"), ("torch.ones(3, 1)", "torch.ones(1, 3).t()"),
+    ("torch.ones(2, 3)", "torch.ones(3).expand(2, 3)"), ("torch.ones(3).expand(2, 3)", "torch.ones(2, 3)"),
+    ("torch.ones(2, 3)", "torch.ones(2, 3, dtype=torch.float64)"),
+    ("torch.ones(2, 3, dtype=torch.cfloat)", "torch.ones(2, 3, dtype=torch.cfloat).conj()"),
+    ("torch.ones(2, 3)", "torch.ones(3, requires_grad=True).expand(2, 3)"),
+)  # fmt: skip
+
+
+def layouts_of_tangents(torch):
+    fw, results = torch.autograd.forward_ad, []
+    for texts in LAID_OUT:
+        primal, tangent = [eval(text, {"torch": torch}) for text in texts]
+        with fw.dual_level():
+            try:
+                kept = fw.unpack_dual(fw.make_dual(primal, tangent)).tangent
+            except RuntimeError as error:
+                results.append("more than one element" in str(error))
+                continue
+            if 0 not in tangent.stride() and not tangent.is_conj():
+                tangent[0, 0] = 5
+            results += [kept is tangent, kept.stride(), kept.requires_grad, kept._is_view(), kept.detach()]
+    return results
+
+
 @pytest.mark.parametrize(
     "program",
     [
         packing, wrong_uses, writes_in_place, gradients_through_duals, copies, paused, modules, complex_numbers,
-        memory_of_tangents,
+        memory_of_tangents, layouts_of_tangents,
     ],
     ids=lambda program: program.__name__,
 )  # fmt: skip
