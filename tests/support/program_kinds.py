@@ -11,7 +11,7 @@ import contextlib
 import re
 import warnings
 
-from support.program_runs import Run
+from support.program_runs import Run, difference
 
 KINDS: list = []
 VIEW_REFUSED = (
@@ -35,6 +35,14 @@ def listed(program: list[str], found, oracle, subject, watch=True) -> str | None
         if meant:
             return function.__doc__.partition("\n")[0]
     return None
+
+
+def goes(program, instead, oracle, subject, watch) -> bool:
+    """Whether a difference goes when another program stands in the place of one, or leaves one that is listed."""
+    if instead == program:
+        return False
+    left = difference(instead, oracle, subject, watch)
+    return left is None or listed(instead, left, oracle, subject, watch) is not None
 
 
 def kind(function):

@@ -12,7 +12,18 @@ import warnings
 import numpy as np
 
 from support import program_listed_rounding, program_listed_saved, program_listed_wider  # noqa: F401  their kinds
-from support.program_kinds import EITHER_FIRST, HISTORY, VIEW_REFUSED, after, kind, lenient, listed, matches, strict
+from support.program_kinds import (
+    EITHER_FIRST,
+    HISTORY,
+    VIEW_REFUSED,
+    after,
+    goes,
+    kind,
+    lenient,
+    listed,
+    matches,
+    strict,
+)
 from support.program_runs import SEEN_OF_VARIABLES, Run, difference, held, values_of
 
 # ---------------------------------------------------------------------------------------------------- memory
@@ -263,7 +274,8 @@ def edges_of_views(program, found, oracle, subject, watch):
 
     The difference goes when the gradient of a leaf is asked for instead.
     """
-    asked = re.search(r"(?:autograd\.grad\(|inputs=).*?\[(?:v\d+, )?(v\d+)\]", program[-1])
+    last = re.sub(r"(get_gradient_edge\(v\d+\), )(v\d+),", r"\1[\2],", program[-1])
+    asked = re.search(r"(?:autograd\.grad\(|inputs=).*?\[(?:v\d+, )?(v\d+)\]", last)
     leaf = re.match(r"(v\d+) = ", program[0])
     nothing = found.kind in ("values", *HISTORY) and "materialize_grads" in program[-1]
     if nothing:
@@ -273,7 +285,7 @@ def edges_of_views(program, found, oracle, subject, watch):
         return False
     if nothing:
         return any(_is_view(name, program[:-1], oracle) for name in re.findall(r"v\d+", asked[0].rpartition("[")[2]))
-    other = program[-1].replace(f"{asked[1]}]", f"{leaf[1]}]")
+    other = last.replace(f"{asked[1]}]", f"{leaf[1]}]")
     viewed = _is_view(asked[1], program[:-1], oracle) and _is_view(asked[1], program[:-1], subject)
     return viewed and difference([*program[:-1], other], oracle, subject, watch) is None
 
@@ -466,10 +478,7 @@ def scalars_of_vmap(program, found, oracle, subject, watch):
     if not lenient(found, "Dimension out of range") or not matches(r"vmap|hessian|jac", program[-1:]):
         return False
     left = [*program[:-1], re.sub(mapped, ".clone()", program[-1])]
-    if left == program:
-        return False
-    other = difference(left, oracle, subject, watch)
-    return other is None or listed(left, other, oracle, subject, watch) is not None
+    return goes(program, left, oracle, subject, watch)
 
 
 @kind

@@ -115,7 +115,10 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if not matches(r"create_graph=True|T\.func\.|autograd\.functional|F\.dual_level", program):
         return False
     attribute, statements, words = "", program, ("not require grad", "doesn't require", "requires_grad=False")
-    words += ("'NoneType' object has no attribute 'register_",)  # of a grad_fn
+    words += "all tensors must require grad", "'NoneType' object has no attribute 'register_"  # of a grad_fn
+    if found.kind == "is_leaf" and program[-1] == f"{found.name}.requires_grad_()":  # which was one that it had not
+        first = difference(program[:-1], oracle, subject)
+        return first is not None and depends_on_nothing(program[:-1], first, oracle, subject, True)
     if found.kind == "error" and found.actual == "TypeError" and not watch:  # None was used
         first = difference(program, oracle, subject)
         return first.kind == "type" and depends_on_nothing(program[: first.position + 1], first, oracle, subject, True)
@@ -167,6 +170,7 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
     Or that by every step on the way from the leaves, where one of these has no derivative.
     """
     steps = [t for t in run.tensors().values() if held(t) and t.requires_grad and not t.is_leaf]
+    fails = False  # whether the walk of PyTorch fails further on, see `fails_inside`
     for sources in (leaves, steps, *[[step] for step in steps]):
         try:
             value = eval(expression, run.names)
@@ -176,11 +180,10 @@ def _depends_on_nothing(expression, leaves, run) -> bool:
         except (RuntimeError, NameError, AttributeError) as error:  # it can't be differentiated, or is not there
             if re.search("unallocated storage|ZeroTensors are immutable", str(error)):  # PyTorch's gradient of nothing
                 return True
-            if "returned an invalid gradient at index" not in str(error):
-                continue
-            grads = value.grad_fn(ones)  # the walk of PyTorch fails further on, see `fails_inside`
+            fails = fails or "returned an invalid gradient at index" in str(error)
+            continue
         return not value.is_leaf and all(g is None or _is_nothing(g) for g in grads)
-    return False
+    return fails and all(g is None or _is_nothing(g) for g in value.grad_fn(ones))
 
 
 def _is_nothing(g) -> bool:

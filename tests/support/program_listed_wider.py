@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from support.program_kinds import HISTORY, after, kind, lenient, listed, matches, strict
+from support.program_kinds import HISTORY, after, goes, kind, lenient, listed, matches, strict
 from support.program_runs import difference, values_of
 
 BALANCED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -21,10 +21,7 @@ def functions_in_transforms(program, found, oracle, subject, watch):
     if not lenient(found, "does not have vmap support", "must implement the jvp function", "NYI: Functionalize rule"):
         return False
     ops = [statement.replace("Square.apply(", "T.square(") for statement in program]
-    if ops == program:
-        return False
-    left = difference(ops, oracle, subject, watch)
-    return left is None or listed(ops, left, oracle, subject, watch) is not None
+    return goes(program, ops, oracle, subject, watch)
 
 
 @kind
@@ -126,10 +123,7 @@ def views_of_subclasses(program, found, oracle, subject, watch):
     if not lenient(found, *words) and found.kind not in (*HISTORY, "grad"):
         return False
     plain = [re.sub(r"\.as_subclass\(\w+\)", "[...]", statement) for statement in program]
-    if plain == program:
-        return False
-    left = difference(plain, oracle, subject, watch)
-    return left is None or listed(plain, left, oracle, subject, watch) is not None
+    return goes(program, plain, oracle, subject, watch)
 
 
 @kind
@@ -293,7 +287,7 @@ def derivatives_of_norms_forward(program, found, oracle, subject, watch):
     if not found.kind.endswith("values") or not matches(r"dual_level|T\.func\.|functional\.jvp", program):
         return False
     written = [statement.replace("T.nn.functional.layer_norm(", "normed(") for statement in program]
-    return written != program and difference(written, oracle, subject, watch) is None
+    return goes(program, written, oracle, subject, watch)
 
 
 @kind
@@ -341,10 +335,7 @@ def tangents_that_are_saved(program, found, oracle, subject, watch):
     The difference goes when a copy of it is given.
     """
     copied = [re.sub(r"(F\.make_dual\(.+, v\d+)\)", r"\1.clone())", statement) for statement in program]
-    if copied == program or not strict(found, "modified by an inplace operation"):
-        return False
-    left = difference(copied, oracle, subject, watch)
-    return left is None or listed(copied, left, oracle, subject, watch) is not None
+    return strict(found, "modified by an inplace operation") and goes(program, copied, oracle, subject, watch)
 
 
 @kind
