@@ -52,7 +52,8 @@ def run(op, target, values, inside=False, may_become_real=True):
     check_writable(target)
     if op.checks_numbers:
         op.check_numbers(values)
-    if modes.levels or modes.special and mode.saved_hooks:  # what is kept of the old value is not to be written
+    kept = modes.special and mode.saved_hooks or mode.grad and target._type.rare and inference.marked(target)
+    if modes.levels or kept:  # what is kept of the old value is not to be written, and is no inference tensor
         old = rare.old_value(target)
         values = tuple([old if value is target else value for value in values])
     if op.runs_on == "tensors" or not modes.watched:
@@ -181,8 +182,7 @@ def rebase(target, edge) -> None:
             target._edge = edge
             next_generation(target)
         return
-    base = view.base
-    base_edge = base._live_edge()
+    base, base_edge = view.base, view.base._live_edge()
     if edge is None and base_edge is None:
         return
     node = CopySlices()

@@ -356,7 +356,9 @@ def complex_(xp, real, imag):
     """
     refuse_parts(real, imag)
     shape = broadcast_shapes(real.shape, imag.shape)
-    out = xp.empty(shape, complex_dtype(real.dtype))
+    whole = next((part for part in (real, imag) if part.shape == shape), None)  # whose order in memory is kept
+    dtype = complex_dtype(real.dtype)
+    out = xp.empty(shape, dtype) if whole is None else xp.empty_like(whole, dtype)
     out.real, out.imag = real, imag
     return out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from support.program_kinds import after, goes, kind, lenient, matches, strict
+from support.program_kinds import HISTORY, after, goes, kind, lenient, matches, strict
 from support.program_listed_wider import BALANCED
 from support.program_runs import difference
 
@@ -184,3 +184,31 @@ def places_overwritten(program, found, oracle, subject, watch):
         return False
     left = [re.sub(r"\.data\.(add|mul|sub|div)_\(.*\)$", ".data", statement) for statement in program]
     return goes(program, left, oracle, subject, watch)
+
+
+@kind
+def transposed_where_nothing_is_recorded(program, found, oracle, subject, watch):
+    """What is transposed in place where nothing is recorded keeps in PyTorch a node that does not know of it.
+
+    The difference goes when it is recorded.
+    """
+    if found.kind not in HISTORY or not matches(r"\.(t|transpose|swapaxes|swapdims)_\(", program):
+        return False
+    recorded = [re.sub(r"T\.set_grad_enabled\(False\)|T\.no_grad\(\)", "T.enable_grad()", one) for one in program]
+    return goes(program, recorded, oracle, subject, watch)
+
+
+@kind
+def gradients_by_resized(program, found, oracle, subject, watch):
+    """The gradient by what got another shape as an out= has that shape; PyTorch's has the old one.
+
+    The difference goes when it has that shape from the beginning.
+    """
+    written = re.search(r"(T\.\w+\((?:(?!T\.\w+\().)*), out=(v\d+)\)", "\n".join(program))
+    if written is None or not matches(rf"autograd\.grad\(.*\b{written[2]}\b", program):
+        return False
+    place = next((n for n, one in enumerate(program) if one.startswith(f"{written[2]} = ")), len(program))
+    instead = [*program[:place], f"{written[2]} = {written[1]}).clone()", *program[place + 1 :]]
+    with after(instead[: place + 1], oracle) as run:
+        made = not run.message
+    return made and goes(program, instead, oracle, subject, watch)

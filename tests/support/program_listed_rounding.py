@@ -43,13 +43,14 @@ def jumps(program, found, oracle, subject, watch):
 
 @kind
 def magnified_rounding(program, found, oracle, subject, watch):
-    """What a program makes of the last bits of single precision is not said.
+    """What a program makes of the last bits of single or half precision is not said.
 
-    The difference goes in double precision, and is no greater than what PyTorch itself loses by single precision.
+    The difference goes in double precision, and is no greater than what PyTorch itself loses by less.
     """
-    if found.kind not in ("values", "grad.values") or not matches(r"T\.float32", program):
+    narrow = r"T\.(float32|b?float16)"
+    if found.kind not in ("values", "grad.values") or not matches(narrow, program):
         return False
-    double = [statement.replace("T.float32", "T.float64") for statement in program]
+    double = [re.sub(narrow, "T.float64", re.sub(r"\.(bfloat16|half)\(\)", ".double()", one)) for one in program]
     if not np.isfinite(found.actual).all() or difference(double, oracle, subject, watch) is not None:
         return False
     with after(double, oracle) as run:

@@ -1,6 +1,14 @@
 """Programs that once differed from PyTorch: values, views, writes, dtypes; source about a module `T`."""
 
 PROGRAMS = {
+    "complex numbers lie in memory as their parts do": """
+        a = T.ones(2, 3, 2).diagonal()
+        b = T.complex(a, a)
+        c = b.view(-1) if b.is_contiguous() else b.t().view(-1)
+        d = T.polar(T.ones(2, 3).t(), T.ones(2, 3).t()).t().view(6)
+        e = T.complex(T.ones(3, 2).t(), T.ones(3)[:1]).t().view(6)
+        f = T.complex(T.ones(1, 3), T.ones(2, 1)).view(6)
+    """,
     "the norm over all dimensions but the only one is that of each element": """
         x = T.tensor([3.0, -4.0, 0.0], requires_grad=True)
         T.norm_except_dim(x).sum().backward()

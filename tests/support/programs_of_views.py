@@ -1,6 +1,17 @@
 """Programs that once differed from PyTorch: views and what `.data` returns; source about a module `T`."""
 
 PROGRAMS = {
+    "detached inference tensors are written by what requires grad": """
+        with T.inference_mode():
+            i = T.tensor([1.0, 2.0, 3.0])
+        w = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        d = i.detach()
+        d.mul_(w)
+        e = i.data
+        e.div_(w)
+        f = i[:2]
+        f.requires_grad_()
+    """,
     "a view keeps a flag of its own when its base, which has none, gets another shape": """
         b = T.tensor([[1.5, 2.0]])
         v = b[...]
