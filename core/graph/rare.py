@@ -27,5 +27,5 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.result_tuples": "result_tuple", "autograd.rare.explanations": "check_needed",
     "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form",
     "autograd.graph.multi_grad": "other_walk", "autograd.rare.results": "fresh wrapped",
-    "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
+    "autograd.rare.options": "plain_options", "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
 })  # fmt: skip

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy
 
 from plugrad.errors import flag
+from plugrad.graph import rare
 from plugrad.graph.modes import enable_grad
 from plugrad.interrupts import held_back
 from plugrad.optim.hooks import (
@@ -198,10 +199,7 @@ class Optimizer(Hooked):
         """The options of a group as `update` reads them: a tensor, such as a rate, becomes its number."""
         if _NUMBERS.issuperset(map(type, group.values())):
             return group
-        for value in group.values():
-            if isinstance(value, Tensor) or (type(value) is tuple and value and isinstance(value[0], Tensor)):
-                return {key: v if key == "params" else _number(v) for key, v in group.items()}
-        return group
+        return rare.plain_options(group)
 
     @staticmethod
     def _make_slot(p, initial, value=None):
@@ -301,11 +299,6 @@ class Optimizer(Hooked):
                 "torch.view_as_real(parameter), made once as a leaf, instead"
             )
         self._complex = self._complex or p.is_complex()
-
-
-def _number(option):
-    option = option.item() if isinstance(option, Tensor) else option
-    return tuple(map(_number, option)) if isinstance(option, tuple) else option
 
 
 def _split_names(params):

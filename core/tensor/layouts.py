@@ -6,6 +6,8 @@ from __future__ import annotations
 class _Named:
     """A constant of this module that `plugrad` has under its name."""
 
+    __slots__ = ("_name",)
+
     def __init__(self, name):
         self._name = name
 
@@ -19,9 +21,13 @@ class _Named:
 class layout(_Named):
     """How the elements are stored; only `strided` exists here."""
 
+    __slots__ = ()
+
 
 class memory_format(_Named):
     """The order of dimensions in memory: row-major, or with the channels innermost."""
+
+    __slots__ = ()
 
 
 strided = layout("strided")

@@ -9,7 +9,7 @@ from plugrad.graph.modes import region
 def disabled(func, types, args=(), kwargs=None):
     """Stand as `__torch_function__` in a class that overrides nothing."""
     with region(no_override=True):
-        return func(*args, **(kwargs or {}))
+        return func(*args, **({} if kwargs is None else kwargs))
 
 
 def watch_classes(dispatches=False) -> None:

@@ -15,7 +15,7 @@ class _FractionalMaxPool(Module):
     def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
         super().__init__()
         name = type(self).__name__
-        if any(size <= 0 for size in per_dimension(kernel_size, self.n)):
+        if any(type(size) is int and size <= 0 for size in per_dimension(kernel_size, self.n)):
             raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
         if (output_size is None) == (output_ratio is None):
             if output_size is None:

@@ -126,7 +126,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    needs = [tensor.requires_grad and not (tensor.is_leaf and leads_nowhere(tensor._edge)) for tensor in tensors]
+    needs = (tensor.requires_grad and not (tensor.is_leaf and leads_nowhere(tensor._edge)) for tensor in tensors)
     if mode == "any":
         tensors = [tensor for tensor in tensors if tensor.requires_grad]
     elif not all(needs):

@@ -92,6 +92,8 @@ def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
         raise BufferError("Cannot pack tensors on meta: they have no data")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
+    if copy is not None and type(copy) is not bool:
+        raise TypeError(f"__dlpack__(): argument 'copy' must be bool or None, not {type(copy).__name__}")
     here = self.__dlpack_device__()
     if dl_device is not None and tuple(dl_device) != tuple(here):
         if copy is False:

@@ -177,7 +177,8 @@ def sum(input, dim=None, dtype=None):
     tensor([1., 1.])
     """
     if not isinstance(input, SparseTensor):
-        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided: write x.sum(...)")
+        error = RuntimeError if dim is None else NotImplementedError
+        raise error("coalesce expected sparse coordinate tensor layout but got Strided: write x.sum(...)")
     return total(input, dim, dtype=dtype)
 
 

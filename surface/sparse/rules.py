@@ -364,7 +364,7 @@ def unsqueeze(input, dim):
     if dim > array.sparse_dim:
         return build(values_of(input).unsqueeze(dim - array.sparse_dim + 1), SparseArray(array.indices, None, shape))
     indices = numpy.insert(array.indices, dim, 0, axis=0)
-    return build(values_of(input), SparseArray(indices, None, shape, array.is_coalesced))
+    return build(values_of(input), SparseArray(indices, None, shape))
 
 
 @rule("cat", "concat")

@@ -91,7 +91,10 @@ class View(ModuleType):
 
     def __call__(self, *args, **kwargs):
         """Call the function of the same name: importing the module `autograd.gradcheck` must not hide the function."""
-        return getattr(self._home, self.__name__.rpartition(".")[2])(*args, **kwargs)
+        function = getattr(self._home, self.__name__.rpartition(".")[2], self)
+        if isinstance(function, ModuleType):
+            raise TypeError(f"'module' object is not callable: {self.__name__} is a module of names")
+        return function(*args, **kwargs)
 
     def __dir__(self):
         return [*super().__dir__(), *self.__all__]
