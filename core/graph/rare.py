@@ -27,5 +27,6 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.result_tuples": "result_tuple", "autograd.rare.explanations": "check_needed",
     "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form",
     "autograd.graph.multi_grad": "other_walk", "autograd.rare.results": "fresh wrapped",
-    "autograd.rare.options": "plain_options", "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
+    "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
+    "autograd.rare.options": "plain_options",
 })  # fmt: skip

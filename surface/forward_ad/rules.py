@@ -247,6 +247,8 @@ class Linearized:
                 [g for g, _ in connected], weights, [t for _, t in connected], retain_graph=True, allow_unused=True,
                 create_graph=self.recorded and any(one.requires_grad for one in outer),
             )  # fmt: skip
+        if not self.recorded:  # nor is what was handed on as it is a part of a graph
+            results = [one.detach().clone() if one is not None and one.requires_grad else one for one in results]
         results = iter(results)
         return tuple([None if weight is None else next(results) for weight in self.weights])
 

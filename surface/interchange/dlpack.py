@@ -12,6 +12,7 @@ import numpy
 
 import plugrad
 from plugrad import Tensor, as_tensor
+from plugrad.arguments import is_int
 from plugrad.extend import from_raw
 
 _CPU, _CUDA, _PINNED, _ROCM, _MANAGED = 1, 2, 3, 10, 13  # DLPack's numbers of devices
@@ -92,6 +93,8 @@ def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
         raise BufferError("Cannot pack tensors on meta: they have no data")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
+    if dl_device is not None and not (isinstance(dl_device, tuple) and all(map(is_int, dl_device))):
+        raise TypeError(f"__dlpack__(): argument 'dl_device' must be tuple of ints, not {type(dl_device).__name__}")
     if copy is not None and type(copy) is not bool:
         raise TypeError(f"__dlpack__(): argument 'copy' must be bool or None, not {type(copy).__name__}")
     here = self.__dlpack_device__()

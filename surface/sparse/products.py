@@ -49,7 +49,14 @@ def mm(mat1, mat2, reduce=None):
     return plugrad.mm(mat1, mat2) if dense else product(mat1, mat2)
 
 
-@rule("mm", "matmul", "mv", "__matmul__", "linalg_matmul")
+@rule("mm")
+def of_matrices(input, mat2):
+    if mat2.ndim < 2:
+        raise IndexError(f"mm: Dimension out of range: mat2 has {mat2.ndim} dimensions and no columns; write mv()")
+    return product(input, mat2)
+
+
+@rule("matmul", "mv", "__matmul__", "linalg_matmul")
 def product(mat1, mat2):
     _check(mat1, mat2)
     if isinstance(mat1, SparseTensor):

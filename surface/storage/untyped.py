@@ -70,6 +70,9 @@ def _byte_values(data) -> list:
     return items
 
 
+_PRINTED = 1 << 20  # bytes that are shown of a storage
+
+
 class UntypedStorage:
     """Memory as bytes.
 
@@ -175,7 +178,10 @@ class UntypedStorage:
         return self
 
     def __repr__(self):
-        content = "..." if self._bytes.is_meta else "\n ".join(map(str, self.tolist()))
+        content = "..."
+        if not self._bytes.is_meta:
+            first = self._bytes[:_PRINTED].tolist()  # of what is longer than anyone reads, the beginning
+            content = "\n ".join([*map(str, first), *["..."] * (len(first) < self.nbytes())])
         return f" {content}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     # ------------------------------------------------------------------------------------------ elements
@@ -183,6 +189,8 @@ class UntypedStorage:
     def _place(self, index):
         if not is_int(index):
             raise TypeError(f"can't index a {type(self).__qualname__} with {type(index).__name__}: use an int or slice")
+        if not -(1 << 63) <= index < 1 << 63:
+            raise ValueError(f"Overflow when unpacking long long: index {index}")
         size = self.nbytes()
         if not -size <= index < size:
             raise IndexError(f"index {index} out of range for storage of size {size}")

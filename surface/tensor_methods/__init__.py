@@ -69,7 +69,7 @@ def const_data_ptr(self) -> int:
     return self.data_ptr()
 
 
-def set_(self, source=None, storage_offset=0, size=None, stride=None):
+def set_(self, source=None, storage_offset=None, size=None, stride=None):
     """Have the tensor be another one, or a part of a storage; return it.
 
     Args:
@@ -81,13 +81,15 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     tensor([[1., 2.],
             [4., 5.]])
     """
+    place = [storage_offset, size, stride]
+    if any(one is not None for one in place) and (source is None or None in place[:2]):
+        raise TypeError(
+            "set_() received an invalid combination of arguments: it takes a Tensor or a storage, alone or with an "
+            "offset, such as 0, and a size, and then strides"
+        )
     if isinstance(source, Tensor):
         _same(self, source.dtype, source)
         if size is None:
-            if storage_offset != 0 or stride is not None:
-                raise TypeError(
-                    "set_() received an invalid combination of arguments: an offset and strides need a size"
-                )
             if source.is_conj():
                 raise RuntimeError("set_() of a conjugate, which has no memory of its own: write x.resolve_conj()")
             return _become(self, source)
@@ -106,7 +108,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
             "argument 1 'storage'"
         )
     _same(self, self.dtype, source)
-    return _become(self, tensor_over(source, self.dtype, storage_offset, size, stride))
+    return _become(self, tensor_over(source, self.dtype, storage_offset or 0, size, stride))
 
 
 def _same(tensor, dtype, source) -> None:

@@ -133,7 +133,8 @@ def halves(program, found, oracle, subject, watch):
     """
     if not lenient(found, "not implemented for 'BFloat16'", "not implemented for 'Half'"):
         return False
-    single = [re.sub(r"T\.b?float16", "T.float32", statement) for statement in program]
+    narrow = r"T\.b?float16|(?<=\.)(half|bfloat16)(?=\(\))"
+    single = [re.sub(narrow, lambda one: "float" if one[1] else "T.float32", statement) for statement in program]
     return goes(program, single, oracle, subject, watch)
 
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from support.program_kinds import FREED, HISTORY, VIEW_REFUSED, after, kind, lenient, listed, matches, strict
+from support.program_kinds import FREED, HISTORY, VIEW_REFUSED, after, goes, kind, lenient, listed, matches, strict
 from support.program_runs import difference, held, names_nodes, values_of
 
 # ---------------------------------------------------------------------------------------------------- what is saved
@@ -380,6 +380,9 @@ def views_of_jacobians(program, found, oracle, subject, watch):
     """What a transform returns may be written; in PyTorch it is one of several views of one tensor."""
     if found.kind == "values" and matches(r"v\d+ = T\.func\.(hessian|jac)", program):  # not in row-major order there
         return matches(r"(flatten|reshape|ravel|contiguous)\(.*_\(", program[-1:])
+    if lenient(found, "A view was created in inference mode"):
+        copied = [re.sub(r"(v\d+ = )(T\.func\..*)$", r"\1(\2).clone()", statement) for statement in program]
+        return goes(program, copied, oracle, subject, watch)
     return lenient(found, "function that returns multiple views") and matches(r"T\.func\.|functional\.", program)
 
 

@@ -18,7 +18,8 @@ def functions_in_transforms(program, found, oracle, subject, watch):
 
     The difference goes when an op stands in their place.
     """
-    if not lenient(found, "does not have vmap support", "must implement the jvp function", "NYI: Functionalize rule"):
+    words = "does not have vmap support", "must implement the jvp function", "NYI: Functionalize rule"
+    if found.kind != "error" or not any(one in found.message for one in words):
         return False
     ops = [statement.replace("Square.apply(", "T.square(") for statement in program]
     return goes(program, ops, oracle, subject, watch)

@@ -1,6 +1,26 @@
 """Programs that once differed from PyTorch: views and what `.data` returns; source about a module `T`."""
 
 PROGRAMS = {
+    "a tangent that an op hands on under no_grad has no history": """
+        v2 = T.tensor([1.5, 2.], requires_grad=True)
+        v3 = v2 * 1
+        v4 = v3[...]
+        with T.no_grad():
+            with F.dual_level():
+                _a = F.make_dual(v3, v4)
+                v6 = F.unpack_dual(T.cat([_a]))[1]
+                v7 = F.unpack_dual(_a.gather(0, T.tensor([0, 1])))[1]
+                v8 = F.unpack_dual(_a.flip(0))[1]
+                v9 = F.unpack_dual(_a.index_select(0, T.tensor([0, 1])))[1]
+                v10 = F.unpack_dual(_a.sort()[0])[1]
+                v11 = F.unpack_dual(_a.masked_fill(_a > 5, 1))[1]
+                v12 = F.unpack_dual(_a.sum(()))[1]
+                v13 = F.unpack_dual(_a.cumsum(0))[1]
+                v14 = F.unpack_dual(_a.sum_to_size(2))[1]
+                v15 = F.unpack_dual(_a.tril() if _a.ndim > 1 else _a + 0)[1]
+                v16 = F.unpack_dual(_a.amax(()))[1]
+        v3.data.mul_(2)
+    """,
     "detached inference tensors are written by what requires grad": """
         with T.inference_mode():
             i = T.tensor([1.0, 2.0, 3.0])
