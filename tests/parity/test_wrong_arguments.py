@@ -77,6 +77,13 @@ T.LongTensor(x) | T.LongTensor(2.0) | T.full_like(x, 1j) | T.roll(x, [1.0, 2], (
 F.max_pool2d(x[None], (2.0, 1)) | F.max_pool2d(x[None], 1 << 62) | T.linalg.cross(x, x.double())
 T.movedim(x, (0,), 1)
 T.binomial(x, i) | T.unravel_index(x, (3, 2)) | T.tensordot(x, 3, 1) | T.tensordot(x, x, '') | T.mvlgamma(x, 1 << 63)
+x.set_(x, size=(2,)) | x.set_(x, 0) | x.set_(x.untyped_storage(), 1) | x.set_(size=(2,)) | x.__dlpack__(copy=1)
+x.__dlpack__(dl_device='-1') | T.nn.modules() | T.mm(T.eye(2).to_sparse(), T.ones(2)) | T.sparse.sum(x, 0)
+T.UntypedStorage(4).__setitem__(1 << 63, 1)
+T.nn.utils.rnn.PackedSequence(x, [1]) | x.__torch_function__(T.sin, (), (x,), x)
+T.eye(2).to_sparse().coalesce().unsqueeze(0).indices()
+T.nn.FractionalMaxPool2d(-0.5, 2)(x[None])
+stepped(lr=(0.1,)) | stepped(lr=T.ones(3)) | stepped(lr=T.Size([2]))
 T.tensor_split(x, 1 << 63) | T.autograd.grad(s, s, allow_unused=[]) | T.Generator().manual_seed(1.5)
 T.nn.ReplicationPad3d(1 << 62)(T.ones(1, 1, 2, 2, 2))
 T.lu_solve(x[0], x[:, :2], T.ones(2).int()) | T.empty_strided((2,), (3, 1)) | F.multilabel_margin_loss(x, x.half())
@@ -175,6 +182,14 @@ def test_items_are_not_deleted():
             del library.ones(2)[0]
 
 
+def stepped(library, **options):
+    """Carry out a step of an optimizer some of whose options were set to something else since it was made."""
+    optimizer = library.optim.SGD([library.nn.Parameter(library.ones(2))], 0.1, weight_decay=0.1)
+    optimizer.param_groups[0].update(options)
+    optimizer.param_groups[0]["params"][0].grad = library.ones(2)
+    optimizer.step()
+
+
 def outcome(text, library):
     x = library.ones(2, 3)
     names = {"x": x, "i": x.long(), "n": numpy.ones((1, 1, 2, 2)), "T": library, "F": library.nn.functional}
@@ -184,6 +199,7 @@ def outcome(text, library):
         library.nn.functional.multi_head_attention_forward, *[x[None]] * 3, 3, 1, library.ones(9, 3), None, None, None,
         False, 0.0, library.ones(3, 3), None,
     )  # fmt: skip
+    names["stepped"] = functools.partial(stepped, library)
     names["np"], names["s"] = numpy, (library.ones(2, requires_grad=True) * 2).sum()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
