@@ -213,3 +213,15 @@ def gradients_by_resized(program, found, oracle, subject, watch):
     with after(instead[: place + 1], oracle) as run:
         made = not run.message
     return made and goes(program, instead, oracle, subject, watch)
+
+
+@kind
+def medians_of_expanded(program, found, oracle, subject, watch):
+    """PyTorch's median of memory that is expanded reads beyond it.
+
+    The difference goes when it is contiguous.
+    """
+    if not found.kind.endswith("values") or not matches(r"median\(", program):
+        return False
+    dense = [re.sub(r"(v\d+)(\.(nan)?median\()", r"\1.contiguous()\2", statement) for statement in program]
+    return goes(program, dense, oracle, subject, watch)
