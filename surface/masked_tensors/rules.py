@@ -70,7 +70,7 @@ def _of_entries(func, mask, args, kwargs):
 
     def entries(value):
         value = _elements(value)
-        if not isinstance(value, Tensor) or value.ndim == 0:
+        if not isinstance(value, Tensor) or value.ndim == 0 and not isinstance(value, SparseTensor):
             return value
         if not isinstance(value, SparseTensor) or not value._data.is_like(mask._data):
             raise ValueError(

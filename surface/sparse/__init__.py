@@ -8,6 +8,7 @@ SparseAdam take.
 from __future__ import annotations
 
 import plugrad
+from plugrad.sparse import reductions  # noqa: F401  (its rules are there by being imported)
 from plugrad.sparse.creation import (
     _validate_sparse_compressed_tensor_args,
     _validate_sparse_coo_tensor_args,

@@ -30,7 +30,8 @@ m.narrow(1, 0, 2) | m.unfold(0, 1, 1) | m.contiguous() | m.t().contiguous() | m.
 m.to(T.float64) | m.double() | m.long() | m.half() | m.cpu() | m.to_dense() | m.to_sparse() | m.to_sparse_csr()
 m.to_sparse().to_dense() | m.to_sparse() * 2 | m.to_sparse().exp() / 8 | m.to_sparse().sum() | m.to_sparse_csr() + 1
 m.to_sparse().layout | m.to_sparse_csr().layout | m.to_sparse() + m.to_sparse() | m.to_sparse().sum(0)
-m.to_sparse().is_contiguous() | m[0].to_sparse_csr()
+m.to_sparse().is_contiguous() | m[0].to_sparse_csr() | m[0, 0].to_sparse() / m[0, 0].to_sparse()
+T.maximum(m[0, 0].to_sparse(), m[0, 0].to_sparse()) | m.to_sparse().ge(m.to_sparse())
 T.where(data > 2, m, m) | T.where(data > 2, m, data) | T.where(data > 2, m, 0.0) | m.tolist() | m.numpy() | m.item()
 m[0, 0].item() | m[0, 1].item() | float(m[0, 0]) | bool(m[0, 0]) | m @ m.t() | T.mm(m, m.t()) | F.linear(m, data)
 T.ones_like(m) | m.cumsum(0) | m.sort() | m.max() | m.copy_(m) | m.copy_(data) | m.zero_() | m.equal(m)

@@ -39,6 +39,13 @@ T.bmm(b, D[:, :, None].expand(2, 3, 2)) | T.bmm(b, b.transpose(1, 2)) | T.bmm(D[
 T.bmm(b, D) | s[:, 1] | s[0, :] | b[:, 1, :] | b[None, 0] | b[0, None, 1] | b[:, :, -1] | s[0, 1] | s[:, 9] | s[:]
 s[:1] | s.__setitem__(0, 1) | s.__setitem__((0, 1), 2.0) | s.__setitem__(..., D) | r.__setitem__(0, 1) 
 D.__setitem__(..., s)
+T.masked.sum(s, 1) | T.masked.sum(s, 0, keepdim=True) | T.masked.sum(i, 1) | T.masked.sum(u, 0, dtype=T.float64)
+T.masked.prod(s, 1, mask=m) | T.masked.prod(s, 1, mask=m.to_sparse()) | T.masked.amax(s, 0, mask=m) | T.masked.amin(s)
+T.masked.amin(T.sparse_coo_tensor(size=(2, 3)), 0, mask=m) | T.masked.prod(n, mask=T.tensor(True))
+T.masked.amax(i, 1, keepdim=True, mask=m[0]) | T.masked.amin(T.sparse_coo_tensor(size=(2, 3)), 0) | T.masked.prod(n)
+T.masked.amax(s, mask=m & False).to_dense() | T.masked.sum(h, 0).to_dense() | T.masked.sum(D, 0, mask=m)
+T.masked.sum(D, 1, mask=m.to_sparse()) | T.masked.mean(r, 1, keepdim=True, mask=m) | T.masked.mean(i, 0)
+T.masked.sum(r, 0, keepdim=True) | T.masked.amax(r, (0, 1), keepdim=True) | T.masked.sum(b, (0, 2)) | T.masked.sum(s, 2)
 """.strip()
 ALL = [expression.strip() for line in EXPRESSIONS.splitlines() for expression in line.split(" | ")]
 
@@ -48,7 +55,7 @@ def names(T):
     no_dims = T.zeros((0, 2), dtype=T.int64)
     return {
         "T": T, "D": D, "o": T.tensor(2.0), "n": T.tensor(3.0).to_sparse(), "s": D.to_sparse(), "r": D.to_sparse_csr(),
-        "i": D.long().to_sparse(), "u": T.sparse_coo_tensor([[0, 0], [1, 1]], [0.25, 0.5], (2, 3)),
+        "i": D.long().to_sparse(), "m": D > 0, "u": T.sparse_coo_tensor([[0, 0], [1, 1]], [0.25, 0.5], (2, 3)),
         "u0": T.sparse_coo_tensor(no_dims, T.tensor([2.0, 3.0]), ()), "h": T.ones(2, 2, 3).to_sparse(2),
         "b": T.arange(12.0).reshape(2, 2, 3).to_sparse(),
     }  # fmt: skip
@@ -70,6 +77,16 @@ def test_the_same_on_both(expression):
         assert isinstance(ours, type(theirs)), f"{theirs!r}\n{ours!r}"
     else:
         assert ours == theirs
+
+
+def test_masked_reductions_of_sparse_tensors_pass_the_gradients_of_dense_ones():
+    dense = plugrad.tensor([[0.0, 1.5, -2.0], [3.0, 0.0, 4.0]], dtype=plugrad.float64)
+    mask = plugrad.tensor([[True, False, True], [True, False, True]])
+    for reduce in (plugrad.masked.sum, plugrad.masked.mean, plugrad.masked.amax):
+        sparse, same = dense.to_sparse().requires_grad_(), dense.clone().requires_grad_()
+        reduce(sparse, 1, mask=mask).to_dense().square().sum().backward()
+        reduce(same, 1, mask=mask).square().sum().backward()
+        assert plugrad.equal(sparse.grad.to_dense(), same.grad * (dense != 0))  # an element without entry has none
 
 
 def test_gradients_pass_through_tensors_without_dimensions_and_products_in_batches():
