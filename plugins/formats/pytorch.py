@@ -8,6 +8,7 @@ import pickle
 import sys
 from functools import partial
 
+import plugrad
 from plugrad import Tensor
 from plugrad.errors import stack_is_deep
 from plugrad.extend import collect, hookimpl
@@ -76,9 +77,20 @@ class _Archive:
         if f"{self.base}constants.pkl" in self.members:
             raise CheckpointError(f"{source.name} is a TorchScript program, which needs PyTorch: save its state_dict()")
         self.members.need_stored()
-        order = self.members.read(name) if (name := f"{self.base}byteorder") in self.members else b"little"
-        if order.decode("latin1") != sys.byteorder:
-            raise CheckpointError(f"the checkpoint's bytes are in {order!r} order, this machine's in {sys.byteorder}")
+        self.swapped = self._order() != sys.byteorder
+
+    def _order(self) -> str:
+        """The order of bytes, "little" or "big"."""
+        name = f"{self.base}byteorder"
+        if name in self.members:
+            order = self.members.read(name).decode("latin1")
+            if order not in ("little", "big"):
+                raise damaged(name, f"an order of bytes is little or big, not {ascii(order)[:40]}")
+            return order
+        default = plugrad.serialization.get_default_load_endianness()
+        if default is None:
+            return "little"
+        return {"NATIVE": sys.byteorder, "LITTLE": "little", "BIG": "big"}[default.name]
 
     def load(self, placer, options):
         """Return the object."""
@@ -95,7 +107,13 @@ class _Archive:
             raise damaged(
                 name, f"it has {data.size} bytes, and the pickle speaks of {memory.numel} {memory.element.name}"
             )
-        return data
+        return _swapped(data, memory.element) if self.swapped else data
+
+
+def _swapped(data, element):
+    """Return bytes of elements in the other order; a complex number is two."""
+    size = element.itemsize // (2 if element.is_complex else 1)
+    return data[: data.size // size * size].reshape(-1, size)[:, ::-1].reshape(-1)
 
 
 class _Stream:

@@ -242,6 +242,7 @@ ALL = [
     NUMBER_OF_THREADS,
     Setting("deterministic algorithms", _read_deterministic, lambda mode: plugrad.use_deterministic_algorithms(**mode)),
     Setting("what new memory holds", lambda: chosen_memory("fill"), lambda mode: choose_memory(fill=mode)),
+    Setting("the order of bytes of files without one", *_of_room("plugrad.serialization.byte_order", "_default")),
     Setting("whether distributions check their arguments", _read_validation, _write_validation),
     _registered("divergences of distributions", "plugrad.distributions.kl", "_rules"),
     _registered("what trees are made of", "plugrad.utils._pytree_nodes", "SUPPORTED_NODES"),

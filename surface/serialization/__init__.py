@@ -26,6 +26,11 @@ from plugrad.formats import CheckpointError
 from plugrad.formats.durable import replacing
 from plugrad.formats.durable import streamed as _streamed
 from plugrad.serialization.background import raise_failed, save_async
+from plugrad.serialization.byte_order import (
+    LoadEndianness,
+    get_default_load_endianness,
+    set_default_load_endianness,
+)
 from plugrad.serialization.places import (
     SourceChangeWarning,
     check_module_version_greater_or_equal,
@@ -46,10 +51,11 @@ from plugrad.serialization.safe_globals import (
 from plugrad.serialization.writing import Writer
 
 __all__ = [
-    "CheckpointError", "SourceChangeWarning", "add_safe_globals", "check_module_version_greater_or_equal",
-    "clear_safe_globals", "default_restore_location", "describe", "get_safe_globals",
-    "get_unsafe_globals_in_checkpoint", "load", "location_tag", "mkdtemp", "normalize_storage_type", "safe_globals",
-    "save", "save_async", "storage_to_tensor_type", "validate_cuda_device",
+    "CheckpointError", "LoadEndianness", "SourceChangeWarning", "add_safe_globals",
+    "check_module_version_greater_or_equal", "clear_safe_globals", "default_restore_location", "describe",
+    "get_default_load_endianness", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
+    "mkdtemp", "normalize_storage_type", "safe_globals", "save", "save_async", "set_default_load_endianness",
+    "storage_to_tensor_type", "validate_cuda_device",
 ]  # fmt: skip
 FILE_LIKE = FileLike = str | os.PathLike | typing.IO[bytes]
 DEFAULT_PROTOCOL = 2  # of pickles in files of PyTorch's

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import sys
 import types
 import zipfile
 from collections import OrderedDict
@@ -364,3 +365,43 @@ def test_elements_come_back_in_the_order_that_they_have(make, options):
     whole, row = again([tensor, tensor[-1]], **options)
     whole[-1] = 7
     assert (row == 7).all(), "they no longer share memory"
+
+
+def other_order(data, said):
+    """A file of PyTorch's as a machine with the other order of bytes writes it, which says so or not."""
+    values = {str(i): value.numpy().astype(value.numpy().dtype.newbyteorder()) for i, value in enumerate(data)}
+    ours, theirs = io.BytesIO(), io.BytesIO()
+    torch.save(data, ours, format="torch")
+    with zipfile.ZipFile(ours) as source, zipfile.ZipFile(theirs, "w") as target:
+        for name in source.namelist():
+            folder, _, key = name.rpartition("/")
+            if folder.endswith("data"):
+                target.writestr(name, values[key].tobytes())
+            elif key != "byteorder":
+                target.writestr(name, source.read(name))
+            elif said:
+                target.writestr(name, said)
+    theirs.seek(0)
+    return theirs
+
+
+def test_files_of_machines_with_another_order_of_bytes_are_read():
+    other = "big" if sys.byteorder == "little" else "little"
+    data = [torch.tensor([1.5, -2.0]), torch.tensor([1 + 2j, 3j]), torch.tensor([[7, -1]]), torch.tensor([True])]
+    for loaded, value in zip(torch.load(other_order(data, other)), data, strict=True):
+        assert loaded.dtype is value.dtype and torch.equal(loaded, value)
+    with pytest.raises(serialization.CheckpointError, match="little or big, not 'middle'"):
+        torch.load(other_order(data, "middle"))
+
+
+def test_the_order_of_bytes_of_files_that_do_not_say_theirs_can_be_set():
+    order = serialization.LoadEndianness
+    assert serialization.get_default_load_endianness() is None
+    data = [torch.tensor([1.5, -2.0])]
+    serialization.set_default_load_endianness(order.BIG if sys.byteorder == "little" else order.LITTLE)
+    try:
+        assert torch.equal(torch.load(other_order(data, None))[0], data[0])
+    finally:
+        serialization.set_default_load_endianness(None)
+    with pytest.raises(TypeError, match="expected LoadEndianness"):
+        serialization.set_default_load_endianness("big")
