@@ -99,8 +99,9 @@ def usable(place):
         target = device(place)
         target.backend  # noqa: B018 - says why when it can't be used
     except RuntimeError as error:
+        kind = str(place).partition(":")[0]
         raise CheckpointError(
-            f"Attempting to load a tensor of device {str(place)!r}, which can't be used here: {error}. To load on a "
+            f"Attempting to deserialize object on a {kind.upper()} device: {str(place)!r}, which can't be used here: {error}. To load on a "
             "machine without it, pass map_location='cpu'"
         ) from error
     return target

@@ -32,7 +32,13 @@ _MALFORMED = (zipfile.BadZipFile, struct.error, zlib.error, ValueError, NotImple
 def opened(f):
     """Give the Source of a path or an open file."""
     named = isinstance(f, (str, os.PathLike))
-    if not named and not (hasattr(f, "read") and hasattr(f, "seek")):
+    if not named and hasattr(f, "read") and not hasattr(f, "seek"):
+        raise AttributeError(
+            "You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like "
+            f"io.BytesIO and try to load from it instead: {type(f).__name__} has no 'seek', so write "
+            "torch.load(io.BytesIO(f.read()))"
+        )
+    if not named and not hasattr(f, "read"):
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with 'read' and 'seek' attributes, not "
             f"{type(f).__name__}"

@@ -290,6 +290,10 @@ def test_wrong_files(tmp_path):
     for function in (torch.load, lambda f: torch.save(1, f)):
         with pytest.raises(AttributeError, match="path"):
             function(3)
+    with pytest.raises(AttributeError, match="only torch.load from a file that is seekable.*io.BytesIO"):
+        torch.load(types.SimpleNamespace(read=lambda size=-1: b"", readinto=len))
+    with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device: 'cuda:99'"):
+        torch.load(written(torch.ones(2)), map_location="cuda:99")
     loop = []
     loop.append(loop)
     with pytest.raises(ValueError, match="contains itself"):
