@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy
 
 from plugrad import Tensor, device, dtype, nest
 from plugrad.compiler.arrays import Array, Place
-from plugrad.compiler.graph import at
+from plugrad.compiler.graph import at, slots_of
 from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.world import PLAIN, Given
 from plugrad.graph.modes import LEAF
@@ -21,12 +23,14 @@ def results_of(captured, outputs, by_id) -> tuple:
     that is the same tensor). `by_id` are the sources by the ids of their tensors.
     """
     recorder = captured.recorder
-    _look_at_containers(captured, outputs)
+    structure = _with_records(captured, outputs, lambda leaf: 0)
+    outputs = _with_records(captured, outputs, lambda leaf: leaf)
     results, roots, known = [], [], {}
     for leaf in nest.leaves(outputs):
         if not isinstance(leaf, Tensor):
             if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in captured.world.seen:
-                raise recorder.refusal(f"a result is a {type(leaf).__name__}, which is new at each call")
+                what = f"a result is an object of the class {type(leaf).__name__}, which is new at each call"
+                raise recorder.refusal(f"{what}: return tensors, numbers, tuples, lists, dicts or dataclasses")
             results.append(("plain", device("cpu") if isinstance(leaf, Place) else leaf))
         elif id(leaf) in by_id:
             results.append(("source", by_id[id(leaf)]))
@@ -36,7 +40,7 @@ def results_of(captured, outputs, by_id) -> tuple:
             known[id(leaf)] = len(results)
             results.append(_tensor(recorder, leaf, len(roots)))
             roots += [leaf] * (results[-1][3] >= 0)
-    return nest.change(lambda leaf: 0, outputs), results, roots
+    return structure, results, roots
 
 
 def _tensor(recorder, leaf, number) -> tuple:
@@ -81,6 +85,46 @@ def part(whole, value, ttype, size):
         return whole.view(shape)
     width = value.dtype.itemsize
     return whole.as_strided(shape, [n // width for n in strides], offset // width)
+
+
+class _Record(tuple):
+    """What is in an object of a dataclass, in its place in a nest: the type makes the object of that again.
+
+    So `nest.rebuild` makes objects. The class's own functions have run in the capture; they do not run again.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *parts):
+        record = object.__new__(cls.of)
+        for name, part in zip(cls.names, parts, strict=True):
+            object.__setattr__(record, name, part)  # frozen ones, too
+        return record
+
+    def __repr__(self):
+        return f"{self.of.__qualname__}{self.names}{tuple(self)}"
+
+
+def _with_records(captured, outputs, end) -> object:
+    """Return results with `end(leaf)` for each leaf, and records in the place of dataclasses' objects that are new."""
+    recorder, kept, known = captured.recorder, captured.world.seen, set()
+
+    def opened(leaf):
+        if not dataclasses.is_dataclass(leaf) or isinstance(leaf, type) or id(leaf) in kept:
+            return end(leaf)
+        of = type(leaf)
+        if of.__new__ is not object.__new__ or id(leaf) in known:
+            raise recorder.refusal(f"an object of {of.__name__} is in the results twice, or its class has `__new__`")
+        known.add(id(leaf))
+        names = (*getattr(leaf, "__dict__", ()), *(name for name in slots_of(of) if hasattr(leaf, name)))
+        kind = type("_Record", (_Record,), {"__slots__": (), "_fields": names, "names": names, "of": of})
+        return tuple.__new__(kind, [inside(getattr(leaf, name)) for name in names])
+
+    def inside(nested):
+        _look_at_containers(captured, nested)
+        return nest.change(opened, nested)
+
+    return inside(outputs)
 
 
 def _look_at_containers(captured, outputs):

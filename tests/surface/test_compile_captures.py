@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import sys
 import threading
@@ -360,3 +361,59 @@ def test_attention_is_by_the_same_op_as_uncaptured(mask, brought, monkeypatch):
     assert ("attend" in explain(call)) is brought
     monkeypatch.undo()
     op.changed()
+
+
+@dataclasses.dataclass
+class Output:
+    logits: object
+    inner: object = None
+    both: object = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        self.both = [self.logits, 2]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    total: object
+    note: str = "none"
+
+
+def test_results_that_are_objects_of_dataclasses_are_new_at_each_call():
+    layer, kept = nn.Linear(2, 2), Frozen(torch.ones(1))
+
+    def function(x):
+        y = layer(x)
+        return Output(y, (Frozen(y.sum()), {"kept": kept, "type": Frozen})), x.shape[0]
+
+    call = compiled(function, fullgraph=True)
+    for size in (2, 3, 4, 5):
+        x = torch.randn(size, 2)
+        (one, shape), (other, _) = function(x), call(x)
+        (frozen, others), again = other.inner, call(x)[0]
+        agree(other.logits, one.logits, "in a field")
+        agree(frozen.total, one.inner[0].total, "in a frozen one")
+        assert other.both[0] is other.logits and other.both[1] == 2 and shape == size
+        assert frozen.note == "none" and others["kept"] is kept and others["type"] is Frozen
+        assert again is not other and again.both is not other.both and type(again) is Output
+        layer.zero_grad(), frozen.total.backward()
+        agree(layer.weight.grad, x.sum(0).expand(2, 2), "the gradient")
+    assert len(programs(call)) < 4
+
+
+def _itself(x):
+    made = Output(x * 2)
+    made.inner = made
+    return made
+
+
+@pytest.mark.parametrize("function", [_itself, lambda x: [Output(x * 2)] * 2])
+def test_objects_that_are_in_the_results_twice_stay_one(function):
+    with pytest.warns(UserWarning, match="an object of Output is in the results twice"):
+        results = compiled(function)(torch.ones(2))
+    assert results.inner is results if isinstance(results, Output) else results[0] is results[1]
+
+
+def test_results_of_other_classes_are_named():
+    with pytest.warns(UserWarning, match="of the class SimpleNamespace.* return tensors"):
+        compiled(lambda x: types.SimpleNamespace(y=x * 2))(torch.ones(2))
