@@ -26,6 +26,7 @@ PRELUDE = r"""
 #define VECTORIZED _Pragma("omp simd")
 #define HIGHEST(name)
 #define LANES ((int)(64 / sizeof(T)))
+#define MOST 24 /* arrays of which rows are joined */
 #define AS(T_, x) _Generic((T_)0, float: x##f32, default: x##f64)
 #define ABSOLUTE(x) _Generic((x), float: fabsf, double: fabs, default: absolute)(x)
 #define SQUARE_ROOT(x) _Generic((x), float: sqrtf, default: sqrt)(x)
@@ -58,16 +59,55 @@ static ONCE void share(void *context, int64_t part) {
 }
 
 /* In parts of which there are as many as follow from the sizes; `cost` is an element's, in nanoseconds or less. */
-static ONCE int carry_out(const pg_array *a, const double *s, int64_t cost, group f) {
+static ONCE void share_out(const pg_array *a, const double *s, int64_t cost, group f) {
     const int64_t columns = a->shape[a->ndim - 1], rows = a->size / columns;
     if (a->size * cost < 65536) {
         f(a, s, 0, rows, 0, columns);
-        return 0;
+        return;
     }
     work w = {a, s, f, rows, columns, 0, rows > 4};
     w.step = MAX(1, 32768 / (cost * (w.by_row ? columns : rows)));
     if (!w.by_row) w.step = (w.step + 63) / 64 * 64;
     pg_parallel(((w.by_row ? rows : columns) + w.step - 1) / w.step, share, &w);
+}
+
+/* Where rows are short or no whole number of vectors, and all arrays have them one behind the other or are one row,
+   some rows together are a row of `to`; what is one row is repeated in `memory`. Returns how many, 1 for none. */
+static ONCE int64_t join_rows(const pg_array *a, int64_t count, pg_array *to, int64_t (*layouts)[4], char **memory) {
+    const int64_t rows = a->shape[0], columns = a->shape[a->ndim - 1], low = columns & -columns;
+    const int64_t least = 16 / MIN(low, 16), joined = MAX(1, 256 / (columns * least)) * least;
+    int64_t bytes = 1;
+    if (a->ndim != 2 || joined == 1 || columns > 512 || rows < 8 * joined || count > MOST) return 1;
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t *by = a[k].strides, type = a[k].type;
+        if (by[0] == by[1] * columns) continue;
+        if (by[0] || by[1] != (type == PG_FLOAT32 ? 4 : type == PG_FLOAT64 ? 8 : 0)) return 1;
+        bytes += joined * columns * by[1];
+    }
+    char *at = *memory = malloc(bytes);
+    for (int64_t k = 0; at && k < count; k++) {
+        const int64_t *by = a[k].strides;
+        const int64_t layout[] = {rows / joined, joined * columns, joined * by[0], by[1]};
+        memcpy(layouts[k], layout, sizeof layout);
+        to[k] = a[k], to[k].shape = layouts[k], to[k].strides = layouts[k] + 2, to[k].size = layout[0] * layout[1];
+        if (by[0] == by[1] * columns) continue;
+        to[k].data = at;
+        for (int64_t r = 0; r < joined; r++, at += columns * by[1]) memcpy(at, a[k].data, columns * by[1]);
+    }
+    return at ? joined : 1;
+}
+
+static ONCE int carry_out(const pg_array *a, int64_t count, const double *s, int64_t cost, group f) {
+    pg_array to[MOST];
+    int64_t layouts[MOST][4];
+    char *memory = NULL;
+    const int64_t joined = join_rows(a, count, to, layouts, &memory);
+    if (joined > 1) {
+        f(a, s, a->shape[0] / joined * joined, a->shape[0], 0, a->shape[1]);
+        a = to;
+    }
+    share_out(a, s, cost, f);
+    free(memory);
     return 0;
 }
 """
@@ -132,6 +172,7 @@ class Text:
         self.loop, self.rows, self.top = [], [], []
         stored = [key for _, _, key in group.elements if group.accesses[key].value.buffer in kept]
         stored = dict.fromkeys(stored)  # in order: the cache knows a source by its text
+        written = {group.accesses[reused.get(key, key)].value.buffer for key in stored}
         self.sizes, self.strides = self._dimensions(stored)
         self.places: dict = {}
         self.literals: dict = {}
@@ -139,6 +180,7 @@ class Text:
         for element, reads, target in group.elements:
             self._element(element, reads, target)
             cost += element.cost
+        self.may_repeat = written.isdisjoint(group.accesses[key].value.buffer for key in self.places)
         for key in stored:
             access, at = group.accesses[key], reused.get(key, key)
             place = self._pointer(at)
@@ -236,18 +278,25 @@ class Text:
         return known
 
     def _function(self, cost):
+        """Return the function: where nothing that it reads is written, a row that is no whole number of vectors ends
+        with one that begins among the elements that are done, since what is left costs a vector for each element."""
+        count = "end - begin < 16 ? end - begin : (end - begin) / 16 * 16" if self.may_repeat else "end - begin"
+        call = f"carry_out(a, {len(self.arrays)}, s, {cost}, NAME_loop)"
         lines = [
             "static void NAME_loop(const pg_array *a, const double *s, int64_t row, int64_t last,",
             "                      int64_t begin, int64_t end) {",
             *(f"    {line}" for line in self.top),
             "    for (; row < last; row++) {",
             *(f"        {line}" for line in self.rows),
-            "        VECTORIZED for (int64_t i = begin; i < end; i++) {",
-            *(f"            {line}" for line in self.loop),
+            f"        int64_t at = begin, count = {count};",
+            "        for (; at < end; at = at + count < end ? end - 16 : end, count = 16) {",
+            "            VECTORIZED for (int64_t i = at; i < at + count; i++) {",
+            *(f"                {line}" for line in self.loop),
+            "            }",
             "        }",
             "    }",
             "}",
-            f"int NAME(const pg_array *a, const double *s) {{ return carry_out(a, s, {cost}, NAME_loop); }}",
+            f"int NAME(const pg_array *a, const double *s) {{ return {call}; }}",
         ]
         return "\n".join(lines) + "\n"
 

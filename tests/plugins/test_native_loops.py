@@ -146,3 +146,21 @@ def test_batches_of_products(shape):
             exact = x.astype(numpy.longdouble) @ y.astype(numpy.longdouble)
             assert product.shape == exact.shape
             assert numpy.allclose(product.numpy(), exact.astype(float), rtol=0, atol=16 * numpy.finfo(dtype).eps * k)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("program", ["rows", "columns", "in place"])
+def test_compiled_loops_over_rows_of_any_width(program, dtype):
+    """Short rows are joined, or end with whole vectors; what a row is combined with may be one row or one column."""
+    run = {
+        "rows": lambda x, y, row, column: ((x * y + row).relu() - row * 2, x > row),
+        "columns": lambda x, y, row, column: ((x + row) * column - y, x * column),
+        "in place": lambda x, y, row, column: (x.mul_(y).add_(row), y.sub_(column).mul_(x)),
+    }[program]
+    call = torch.compile(run, backend="native", dynamic=False)
+    for shape in [(400, 3), (197, 10), (64, 100), (66, 17), (4, 15), (40, 96), (2, 2, 33), (3, 600)]:
+        arguments = [torch.randn(*size, dtype=dtype) for size in (shape, shape, shape[-1:], (shape[-2], 1))]
+        expected = run(*[a.clone() for a in arguments])
+        given = [a.clone() for a in arguments]
+        for one, other in zip(call(*given), expected, strict=True):
+            assert torch.equal(one, other), shape
