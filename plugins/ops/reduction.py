@@ -355,6 +355,23 @@ def variance(xp, input, dim=None, keepdim=False, *, correction=1):
     return _mean_squares(xp, input, dim, keepdim, correction)
 
 
+def spread_of_rows(call, xp, input, dim, keepdim, correction, root=False):
+    """Variances over the last dimensions, or their roots; NotImplemented for what is not served."""
+    ndim, shape = input.ndim, input.shape
+    first, count = (dim, 1) if dim.__class__ is int else (min(dim), len(dim)) if dim else (0, ndim)
+    n = math.prod(shape[first:])
+    if first + count != ndim or n <= correction:
+        return NotImplemented
+    out = xp.empty(shape[:first] + (1,) * (keepdim and count), input.dtype)
+    return out if call(input, out, n - correction, root) is None else NotImplemented
+
+
+@variance.kernel("cpu")
+@native("variance", otherwise=variance)
+def variance_in_c(call, xp, input, dim=None, keepdim=False, *, correction=1):
+    return spread_of_rows(call, xp, input, dim, keepdim, correction)
+
+
 @variance.meta
 def spread_meta(input, dim=None, keepdim=False, *, correction=1):
     """Shape and dtype of variances; said here because a probe of one element would warn of too few."""
@@ -375,6 +392,12 @@ def variance_vjp(F, g, input, dim, keepdim, correction):
 def deviation(xp, input, dim=None, keepdim=False, *, correction=1):
     """Square root of `variance`."""
     return xp.sqrt(_mean_squares(xp, input, dim, keepdim, correction))
+
+
+@deviation.kernel("cpu")
+@native("variance", otherwise=deviation)
+def deviation_in_c(call, xp, input, dim=None, keepdim=False, *, correction=1):
+    return spread_of_rows(call, xp, input, dim, keepdim, correction, True)
 
 
 deviation.meta(spread_meta)
