@@ -154,15 +154,9 @@ def instance_norm_samples(make):
     yield make.args(make(2, 3, 4), weight=make(3), bias=make(3))
 
 
-def _check_normalized(input, normalized_shape, weight, bias):
-    """Return `normalized_shape` as a tuple, and the dimensions that it is of."""
-    of_weight, of_bias = None if weight is None else (*weight.shape,), None if bias is None else (*bias.shape,)
-    return _normalized((*input.shape,), ints(normalized_shape), of_weight, of_bias)
-
-
 @lru_cache(maxsize=4096)
 def _normalized(size, shape, of_weight, of_bias):
-    """The same, of shapes alone."""
+    """Return the dimensions that `shape`, the last sizes of `size`, is of."""
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
@@ -179,14 +173,17 @@ def _normalized(size, shape, of_weight, of_bias):
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
             f"got input of size{list(size)}"
         )
-    return shape, tuple(range(len(size) - len(shape), len(size)))
+    return tuple(range(len(size) - len(shape), len(size)))
 
 
 def _in_rows(F, input, normalized_shape, weight, bias, eps):
     """Result, means and variances of a layer normalization."""
-    shape, dims = _check_normalized(input, normalized_shape, weight, bias)
-    _not_for("layer_norm", input)
-    if weight is not None or bias is not None:
+    shape, dtype = ints(normalized_shape), input.dtype
+    of_weight, of_bias = None if weight is None else weight.shape, None if bias is None else bias.shape
+    dims = _normalized(input.shape, shape, of_weight, of_bias)
+    if not dtype.is_floating_point:
+        _not_for("layer_norm", input)
+    if of_weight and weight.dtype is not dtype or of_bias and bias.dtype is not dtype:
         _check_parts("layer_norm", input, weight, bias)
     return F.normalize_affine(input, weight, bias, dims, shape, eps)
 
@@ -280,7 +277,7 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     """
     if input.ndim < len(normalized_shape):
         raise ValueError(f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.ndim}")
-    _, dims = _check_normalized(input, normalized_shape, weight, None)
+    dims = _normalized(input.shape, ints(normalized_shape), None if weight is None else weight.shape, None)
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise NotImplementedError(f"\"rms_norm\" not implemented for '{input.dtype}': convert the input with .float()")
     dtype = input.dtype
