@@ -9,6 +9,9 @@ import plugrad as torch
 from plugrad import nn
 from plugrad.testing.checks.layers import _trials, build
 from plugrad.testing.tensors import tensors_in
+from support.compiled_programs import agree
+
+F = nn.functional
 
 # Layers that look at values or return what they were given; lazy ones change themselves in their first call. They run
 # op by op, with a warning.
@@ -79,3 +82,20 @@ def test_layers_agree_with_themselves():
             refused |= {name} if not name.startswith("Lazy") else set()
     assert refused == NOT_CAPTURED, sorted(refused)
     assert captured > 150
+
+
+def test_kernels_see_no_arrays_of_the_calls_behind_theirs():
+    """In C a bias that is not there, or indices that nobody wants, are told by there being no array."""
+    images, weight, logits = torch.randn(2, 3, 6, 6), torch.randn(4, 3, 3, 3), torch.randn(4)
+    labels = torch.randint(0, 3, (32,))
+
+    def run(images, weight, logits, labels):
+        y = F.conv2d(images, weight)
+        return y, logits.log_softmax(0), F.max_pool2d(y, 2), F.one_hot(labels, 3)
+
+    call = torch.compile(run, backend="native", fullgraph=True)
+    wanted, given = run(images, weight, logits, labels), labels.clone()
+    for number in range(3):
+        for one, other in zip(call(images, weight, logits, given), wanted, strict=True):
+            agree(one, other, f"call {number}")
+        assert torch.equal(given, labels)
