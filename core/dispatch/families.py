@@ -63,7 +63,8 @@ class Elementwise(Op):
         """Return the kernel if the fast path serves tensors of this type; None sends them to the interpreter."""
         kernel = None if ttype.symbolic or self.promote == "int" else self.kernel_for(ttype.backend.name)
         halves = getattr(kernel, "halves", False) and self.operands == (0,) and ttype.is_half
-        return kernel if halves or ttype.np in _FLOATS else None
+        whole = ttype.np.kind in "iu" and getattr(kernel, "integers", False)
+        return kernel if halves or whole or ttype.np in _FLOATS else None
 
     def prepare(self, values, raw, ttype):
         described = []
@@ -192,9 +193,7 @@ class Binary(Elementwise):
 
     def check_numbers(self, values) -> None:
         """Raise PyTorch's TypeError for a Python number where only a tensor may stand."""
-        if self.numbers in ("both", "any"):
-            return
-        for position, value in enumerate(values[: 1 if self.numbers == "other" else 2]):
+        for position, value in enumerate(values[: {"both": 0, "any": 0, "other": 1}.get(self.numbers, 2)]):
             if isinstance(value, (int, float, complex, numpy.generic)):
                 raise TypeError(
                     f"{self.name}(): argument '{self.parameters[position]}' (position {position + 1}) must be Tensor, "

@@ -108,7 +108,7 @@ def _pair(xp, input, other):
 
 
 @div_floor.kernel("cpu")
-@native("floor_divide", otherwise=div_floor)
+@native("floor_divide", otherwise=div_floor, integers=True)
 def div_floor_in_c(call, xp, input, other):
     return call(*_pair(xp, input, other))
 
@@ -134,7 +134,7 @@ def floor_divide(xp, input, other):
 
 
 @floor_divide.kernel("cpu")
-@native("floor_divide", otherwise=floor_divide)
+@native("floor_divide", otherwise=floor_divide, integers=True)
 def floor_divide_in_c(call, xp, input, other):
     return call(*_pair(xp, input, other))
 
@@ -211,7 +211,7 @@ def remainder(xp, input, other):
 
 
 @remainder.kernel("cpu")
-@native("remainder", otherwise=remainder)
+@native("remainder", otherwise=remainder, integers=True)
 def remainder_in_c(call, xp, input, other):
     return call(*_pair(xp, input, other))
 
@@ -242,7 +242,7 @@ def fmod(xp, input, other):
 
 
 @fmod.kernel("cpu")
-@native("fmod", otherwise=fmod)
+@native("fmod", otherwise=fmod, integers=True)
 def fmod_in_c(call, xp, input, other):
     return call(*_pair(xp, input, other))
 

@@ -30,7 +30,9 @@ def is_native(function) -> bool:
     return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
 
 
-def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=False, widens=False):
+def native(
+    name, otherwise=None, plain=False, lists=False, signed=False, halves=False, widens=False, integers=False
+):  # fmt: skip
     """Make a kernel of a function in C and of one in Python that calls it.
 
     `name` is that of one of plugrad's own C functions, or what `load_inline` returned, or None for one that is not to
@@ -52,6 +54,9 @@ def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=
     `widens`: half precision is computed in float32 by the same function, where others leave it to `otherwise`; the
     result, or the first of several, is rounded.
 
+    `integers`: the kernel of a binary op takes them as they are, and a number beside them as an array of their type,
+    which the result has, too; so such calls take the fast path.
+
     `signed`: an optimizer's kernel looks at `maximize` itself; others get gradients that are negated.
     """
 
@@ -69,7 +74,7 @@ def native(name, otherwise=None, plain=False, lists=False, signed=False, halves=
                 other = _in_single(other) if halves else _widened(functools.partial(adapter, call), other)
             kernel = _with_fallback(adapter, call, other)
         kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
-        kernel.lists, kernel.signed, kernel.halves = lists, signed, halves
+        kernel.lists, kernel.signed, kernel.halves, kernel.integers = lists, signed, halves, integers
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)
         return kernel
