@@ -196,6 +196,8 @@ class Programs:
     def _captured(self, args, kwargs, signature):
         if self._kinds() >= SIGNATURES:
             raise CaptureError(f"there are {SIGNATURES} programs for it already")
+        for other in self.known:  # what calls go on like is the new program: others get their memory again when asked
+            other.free.clear()
         self.captures += 1
         served = self._for_many_sizes(args, kwargs, signature)
         if served is not None:
