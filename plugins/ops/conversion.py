@@ -100,8 +100,10 @@ def to(F, input, args=LEFT_OUT, *, dtype=None, device=None, non_blocking=False, 
             place = input.device
         if place is not input.device:
             result = result._transfer(place)
+    if isinstance(dtype, type):  # one of Python's
+        dtype = plugrad.empty(0, dtype=dtype).dtype
     if dtype is not None and dtype is not result.dtype:
-        result = F.to_copy(result, plugrad.empty(0, dtype=dtype).dtype)  # may be one of Python's types
+        result = F.to_copy(result, dtype)
     if not has(result, memory_format) or copy and result is input:
         return F.clone(result, memory_format=memory_format)
     return result if result is input or preserves(memory_format) else F.contiguous(result, memory_format=memory_format)

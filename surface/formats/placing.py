@@ -101,7 +101,7 @@ def usable(place):
     except RuntimeError as error:
         kind = str(place).partition(":")[0]
         raise CheckpointError(
-            f"Attempting to deserialize object on a {kind.upper()} device: {str(place)!r}, which can't be used here: {error}. To load on a "
-            "machine without it, pass map_location='cpu'"
+            f"Attempting to deserialize object on a {kind.upper()} device: {str(place)!r}, which can't be used here: "
+            f"{error}. To load on a machine without it, pass map_location='cpu'"
         ) from error
     return target

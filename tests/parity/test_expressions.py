@@ -96,7 +96,8 @@ T.nn.functional.huber_loss(T.ones(2), T.zeros(2).double(), reduction='none')
 T.nn.functional.binary_cross_entropy_with_logits(T.ones(2).half(), T.ones(2).double()).dtype | T.arange(0, 5, 2)
 T.special.chebyshev_polynomial_v(T.ones(1), T.tensor([float('nan')]))
 T.addmm(T.ones(1), T.ones(1, 2), T.ones(2, 1), beta=True)
-T.ones(2).to(int) | T.ones(2).to(dtype=bool) | T.ones(2).to(float) | T.ones(2).to('cpu', bool) | T.ones(2, dtype=T.int32).type(T.Tensor)
+T.ones(2).to(int) | T.ones(2).to(dtype=bool) | T.ones(2).to(float) | T.ones(2).to('cpu', bool)
+T.ones(2, dtype=T.int32).type(T.Tensor)
 T.nn.Linear(2, 1).to(float).weight.dtype | T.tensor([1, 2, 3])[type('Index', (), {'__index__': lambda self: -1})()]
 T.ones(2,3).H.shape
 T.ones(4,2,3).mH.shape
