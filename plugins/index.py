@@ -366,11 +366,10 @@ BRINGS = {
     ),
     "plugrad.plugins.ops.recurrent": ("gru_sequence lstm_sequence rnn_sequence", ""),
     "plugrad.plugins.ops.reduction": (
-        "all any count_nonzero deviation logsumexp mean nanmean nansum prod std std_mean sum trace var var_mean "
-        "variance",
+        "all any count_nonzero logsumexp mean nanmean nansum prod sum trace",
         "Tensor.all Tensor.any Tensor.count_nonzero Tensor.logsumexp Tensor.mean Tensor.nanmean Tensor.nansum "
-        "Tensor.prod Tensor.std Tensor.sum Tensor.trace Tensor.var all any count_nonzero logsumexp mean nanmean "
-        "nansum prod special.logsumexp std std_mean sum trace var var_mean",
+        "Tensor.prod Tensor.sum Tensor.trace all any count_nonzero logsumexp mean nanmean nansum prod "
+        "special.logsumexp sum trace",
     ),
     "plugrad.plugins.ops.repeating": (
         "arranged clone contiguous flip fliplr flipud interleave interleave_index repeat repeat_interleave roll rot90 "
@@ -503,6 +502,10 @@ BRINGS = {
         "nn.functional.max_pool1d_with_indices nn.functional.max_pool2d_with_indices "
         "nn.functional.max_pool3d_with_indices nn.functional.max_unpool1d nn.functional.max_unpool2d "
         "nn.functional.max_unpool3d",
+    ),
+    "plugrad.plugins.ops.variance": (
+        "deviation std std_mean var var_mean variance",
+        "Tensor.std Tensor.var std std_mean var var_mean",
     ),
     "plugrad.plugins.ops.vector_norms": (
         "dist linalg_cond linalg_matrix_norm linalg_norm linalg_vector_norm norm norm_except_dim renorm weight_norm",
