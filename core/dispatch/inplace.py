@@ -52,7 +52,7 @@ def run(op, target, values, inside=False, may_become_real=True):
     check_writable(target)
     if op.checks_numbers:
         op.check_numbers(values)
-    kept = modes.special and mode.saved_hooks or mode.grad and target._type.rare and inference.marked(target)
+    kept = modes.special and mode.saved_hooks or target._type.rare and mode.grad and inference.marked(target)
     if modes.levels or kept:  # what is kept of the old value is not to be written, and is no inference tensor
         old = rare.old_value(target)
         values = tuple([old if value is target else value for value in values])
