@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plugrad import Tensor, strided
+from plugrad import Tensor
 from plugrad.arguments import is_int
 from plugrad.autograd.forward_ad.levels import (
     Leaving,
@@ -18,6 +18,7 @@ from plugrad.autograd.forward_ad.levels import (
     unwrapped,
     without_history,
 )
+from plugrad.autograd.forward_ad.rules import laid_out_as as _laid_out_as
 from plugrad.autograd.forward_ad.rules import way
 from plugrad.graph.modes import ModeContext, mode
 
@@ -137,29 +138,8 @@ def make_dual(tensor, tangent, *, level=None):
             "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
         )
     dual = tensor.view_as(tensor)
-    mode.dual.put_on(dual, (tangent if _lies_as(tangent, tensor) else _laid_out_as(tangent, tensor),))
+    mode.dual.put_on(dual, (_laid_out_as(tangent, tensor),))
     return dual
-
-
-def _lies_as(tangent, primal) -> bool:
-    """Whether a tangent lies in its memory as the primal does, so that a view of one is a view of the other."""
-    if tangent.layout is not strided or primal.layout is not strided:
-        return True
-    if tangent.is_conj() is not primal.is_conj() or tangent.storage_offset() != primal.storage_offset():
-        return False
-    steps = zip(primal.shape, primal.stride(), tangent.stride())
-    return _held(tangent) == _held(primal) and all([one == other or n < 2 for n, one, other in steps])
-
-
-def _held(tensor) -> int:
-    """Return how many elements the memory holds that a tensor sees."""
-    return tensor.untyped_storage().nbytes() // tensor.element_size()
-
-
-def _laid_out_as(tangent, primal) -> Tensor:
-    """Return a copy of a tangent, which leads to it, in memory as the primal lies in its own."""
-    memory = tangent.new_zeros(_held(primal))
-    return memory.as_strided(primal.shape, primal.stride(), primal.storage_offset()).data.copy_(tangent)
 
 
 def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:

@@ -97,6 +97,29 @@ def _fitted(op, tangent, given, output):
     return tangent
 
 
+def _lies_as(tangent, primal) -> bool:
+    """Whether a tangent lies in its memory as the primal does, so that a view of one is a view of the other."""
+    if plugrad.strided is not tangent.layout or plugrad.strided is not primal.layout:
+        return True
+    if tangent.is_conj() is not primal.is_conj() or tangent.storage_offset() != primal.storage_offset():
+        return False
+    steps = zip(primal.shape, primal.stride(), tangent.stride())
+    return _held(tangent) == _held(primal) and all([one == other or n < 2 for n, one, other in steps])
+
+
+def _held(tensor) -> int:
+    """Return how many elements the memory holds that a tensor sees."""
+    return tensor.untyped_storage().nbytes() // tensor.element_size()
+
+
+def laid_out_as(tangent, primal) -> Tensor:
+    """Return a tangent that lies in its memory as the primal does: itself, or a copy, which leads to it."""
+    if _lies_as(tangent, primal):
+        return tangent
+    memory = tangent.new_zeros(_held(primal))
+    return memory.as_strided(primal.shape, primal.stride(), primal.storage_offset()).data.copy_(tangent)
+
+
 def _root(value):
     """Return the tensor whose memory a tensor sees."""
     return value._base if isinstance(value, Tensor) and value._is_view() else value
@@ -234,9 +257,7 @@ class Linearized:
     def push(self, tangents) -> tuple:
         """Return the tangents of all outputs along one direction; RuntimeError if a gradient has none itself."""
         given = [self._given(position, place, tangents) for position, place, _ in self.inputs]
-        connected = [
-            (g, t) for g, t in zip(self.pulled, given) if g is not None and t is not None and g.requires_grad
-        ]
+        connected = [(g, t) for g, t in zip(self.pulled, given) if g is not None and t is not None and g.requires_grad]
         weights = [weight for weight in self.weights if weight is not None]
         if not connected or not weights:
             return (None,) * len(self.outputs)
