@@ -5,7 +5,6 @@ import numpy
 import pytest
 
 import plugrad
-import plugrad as torch
 from plugrad import kernels
 
 pytestmark = pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
@@ -55,17 +54,19 @@ def test_remainders(level, name, exact):
 @pytest.mark.parametrize("dtype", ["int64", "int8", "uint8", "float32"])
 def test_remainders_beside_numbers_are_those_of_arrays(dtype):
     """Numbers come to the kernels as arrays of the type; those it can't hold, and floats beside integers, do not."""
-    x, whole = torch.tensor([0, 1, 5, 77, 100], dtype=getattr(torch, dtype)), dtype != "float32"
-    for call in (torch.Tensor.__mod__, torch.Tensor.__floordiv__, torch.fmod, torch.remainder, torch.floor_divide):
+    x, whole = plugrad.tensor([0, 1, 5, 77, 100], dtype=getattr(plugrad, dtype)), dtype != "float32"
+    named = plugrad.fmod, plugrad.remainder, plugrad.floor_divide
+    for call in (plugrad.Tensor.__mod__, plugrad.Tensor.__floordiv__, *named):
         for number in (7, 3, *(() if dtype == "uint8" else (-7,))):
-            actual, wanted = call(x, number), call(x, torch.full_like(x, number))
-            assert actual.dtype is x.dtype and torch.equal(actual, wanted)
-        assert call(x, 2.5).dtype is torch.float32 and torch.equal(call(x, 2.5), call(x.float(), torch.tensor(2.5)))
+            actual, wanted = call(x, number), call(x, plugrad.full_like(x, number))
+            assert actual.dtype is x.dtype and plugrad.equal(actual, wanted)
+        halved = call(x, 2.5)
+        assert halved.dtype is plugrad.float32 and plugrad.equal(halved, call(x.float(), plugrad.tensor(2.5)))
         for wrong, error in ((0, RuntimeError), (1 << 70, OverflowError)):
             if wrong or whole:
                 with pytest.raises(error):
                     call(x, wrong)
-    assert torch.equal(7 % (x + 1), torch.full_like(x, 7) % (x + 1))
+    assert plugrad.equal(7 % (x + 1), plugrad.full_like(x, 7) % (x + 1))
 
 
 @pytest.mark.parametrize("half", HALVES)
