@@ -60,6 +60,7 @@ class Native(Line):
 
     def __init__(self, graph):
         self.tapes, self.origins, self.lists = [], {}, None
+        self.unserved: dict = {}  # name of what stands in for a call in C -> [its step, how often it did]
         _rewrite(graph, self)
         self.shares = graph.shares
         super().__init__(graph)
@@ -116,7 +117,14 @@ class Native(Line):
         self.lines += [f"done = tape{number}(0{names})", f"while done != {len(calls)}:"]
         self.lines.append(f"    done = tape{number}(again({number}, done){names})")
         for after, origin in again:
-            self.functions.append((f"again{number}_{after - 1}", self._stored(origin), after))
+            name = f"again{number}_{after - 1}"
+            self.functions.append((name, self._stored(origin), after))
+            self.unserved[name] = [repr(origin), 0]
+
+    def remarks(self) -> list:
+        """Return lines that name calls in C which served not: what does so at every call makes a program slow."""
+        often = [(step, times) for step, times in self.unserved.values() if times]
+        return [f"not served in C, and done by NumPy, {times} times: {step}" for step, times in often]
 
     def numbers(self) -> list:
         """Return for each tape its sizes, offsets and numbers, as they are for each size."""
@@ -217,6 +225,7 @@ class OnTapes(Bound):
     def again(self, tape, done):
         """Do the step over whose call in C served not; return how many calls of the tape are done with then."""
         name = f"again{tape}_{done}"
+        self.line.unserved[name][1] += 1
         if name not in self.space:  # it is hardly ever needed
             exec(compile(self.line.texts[name], "<compiled by 'native'>", "exec"), self.space)
         if self.size is not None:

@@ -386,7 +386,8 @@ def on_arrays(graph, lower, name="arrays"):
         lower: a function that takes a `plugrad.compiler.graph.Graph` and returns a function `make(memory)`: memory is
             a dict from buffers to flat arrays of bytes. What that returns has `parts`, a function for each part of the
             graph, `give(value, array)` for arguments, `fetch(value)` for results, and `clear()`. If `lower.any_size`
-            is true, it gets graphs with a `scope`, too, and what is returned has `resize(size)`.
+            is true, it gets graphs with a `scope`, too, and what is returned has `resize(size)`. `explain` shows what
+            `make` has as `source`, a text, and what `make.remarks()` returns, lines.
         name: of the compiler, for messages.
     """
     return Programs(graph.function, lower, name, graph.fullgraph, graph.dynamic is not False)
@@ -395,7 +396,8 @@ def on_arrays(graph, lower, name="arrays"):
 def explain(compiled) -> str:
     """Return what was captured of a function or Module, as text.
 
-    For each program there are its steps, its memory, and what the compiler tells of its source.
+    For each program there are its steps, its memory, what the compiler tells of its source, and which steps it could not
+    do in the way that it chose.
 
     >>> import plugrad as torch
     >>> double = torch.compile(lambda x: x + x, backend="numpy")

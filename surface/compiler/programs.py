@@ -258,6 +258,7 @@ def described(programs) -> str:
             f"buffers: {memory}",
             str(program.graph),
             getattr(program.make, "source", ""),
+            *getattr(program.make, "remarks", list)(),
         ]
     if programs.replacing is not None:
         lines += ["what it replaces is an argument and a result of:", described(programs.replacing.programs)]
