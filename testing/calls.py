@@ -101,7 +101,7 @@ def same_bits(one, other) -> bool:
     """Whether two tensors, or None, are the same to the bit: NaN equals NaN, and 0.0 is not -0.0."""
     if one is None or other is None:
         return one is other
-    arrays = [t.detach().cpu()._data for t in (one, other)]
+    arrays = [t.detach().cpu()._raw for t in (one, other)]
     return arrays[0].dtype == arrays[1].dtype and arrays[0].tobytes() == arrays[1].tobytes()
 
 

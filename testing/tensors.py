@@ -61,7 +61,7 @@ def wide_dtype(dtype):
 
 def is_wrapper(tensor) -> bool:
     """Whether a tensor has no memory of its own, and its class computes by `__torch_dispatch__`."""
-    return type(tensor._data).__name__ == "WrapperArray"
+    return type(tensor._raw).__name__ == "WrapperArray"
 
 
 def to_numpy(tensor):
@@ -78,7 +78,7 @@ def to_numpy(tensor):
 
 def reals(tensor):
     """Return the elements as a flat float64 vector, real and imaginary parts in turn."""
-    array = tensor._data
+    array = tensor._raw
     if type(array) is not numpy.ndarray or array.dtype.char not in "dD" or tensor._view is not None:
         array = to_numpy(tensor)
     return array.reshape(-1).copy().view("float64") if array.size else array.reshape(-1).real

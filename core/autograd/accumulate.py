@@ -46,15 +46,15 @@ def _references(arrays: list) -> int:
 
 
 class _Holder:
-    __slots__ = ("_data",)
+    __slots__ = ("_raw",)
 
     def __init__(self, data):
-        self._data = data
+        self._raw = data
 
 
 def _references_of_data(holder) -> int:
     """Return how many references `_add` sees to the array of a tensor, in the same form as there."""
-    data = holder._data
+    data = holder._raw
     return _count(data)
 
 
@@ -82,7 +82,7 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
                 total = g.clone() if have is None else g + have if have.is_sparse else have + g
                 tensor._grad = rare.grad_tensor_for(tensor, total)
             else:  # no op, which somebody might see
-                grads.append(g._data)
+                grads.append(g._raw)
                 tensor_type, g = g._type.plain, None
                 tensor._grad = owned_tensor(grads, tensor_type, tensor)
         elif have is None:
@@ -90,13 +90,13 @@ def accumulate(tensor, grads: list, on_tensors=False) -> None:
         elif tensor._edge is LEAF:
             _add(tensor, have, grads.pop())
         else:  # a retained gradient is another tensor each time
-            tensor._grad = from_raw(have._data + grads.pop())
+            tensor._grad = from_raw(have._raw + grads.pop())
 
 
 def writable(g):
     """Return a gradient of a recorded walk, in memory of its own if it is a view or expanded; its history stays."""
-    own_memory = g._data.base is None and id(g._data) not in copies or g._type.rare or g._edge is LEAF  # its history
-    return g if own_memory else make(g._data.copy(), g._type.plain, g._edge)
+    own_memory = g._raw.base is None and id(g._raw) not in copies or g._type.rare or g._edge is LEAF  # its history
+    return g if own_memory else make(g._raw.copy(), g._type.plain, g._edge)
 
 
 def owned_tensor(arrays: list, tensor_type, tensor=None):
@@ -106,14 +106,14 @@ def owned_tensor(arrays: list, tensor_type, tensor=None):
             return from_raw(own(arrays))
         arrays[-1] = tensor_type.wrap(arrays[-1])
     array = own(arrays)
-    if tensor is not None and array.strides != tensor._data.strides:
+    if tensor is not None and array.strides != tensor._raw.strides:
         array = rare.grad_for(tensor, array, tensor_type)
     return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)
 
 
 def _add(leaf, tensor, g) -> None:
     """Add to a `.grad` in place. Others that hold its array, such as nodes that saved it, are told by its version."""
-    data = tensor._data
+    data = tensor._raw
     if data.base is not None or _count(data) > _UNSHARED_DATA:
         touch(tensor)
     try:
@@ -122,5 +122,5 @@ def _add(leaf, tensor, g) -> None:
         if g.shape != data.shape:
             raise RuntimeError(f"a gradient of shape {g.shape} can't be added to one of shape {data.shape}") from None
         data = data + g
-    if data is not tensor._data:  # dense, which a sparse `.grad` is not
+    if data is not tensor._raw:  # dense, which a sparse `.grad` is not
         leaf._grad = from_raw(data)

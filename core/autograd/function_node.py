@@ -44,7 +44,7 @@ class _Saved:
     __slots__ = ("tensor", "data", "output")
 
     def __init__(self, tensor, output=None):
-        self.data, self.output = tensor._data, output
+        self.data, self.output = tensor._raw, output
         self.tensor = None if output is not None else tensor
 
 
@@ -119,11 +119,11 @@ class FunctionNode(Node):
         """Give the node its edges; return the outputs with it as their history."""
         self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
         self.types = [tensor._type.plain if tensor._edge is not None else None for tensor in inputs]
-        self.fit = tuple([ttype and (tensor._data.shape, ttype.np) for tensor, ttype in zip(inputs, self.types)])
+        self.fit = tuple([ttype and (tensor._raw.shape, ttype.np) for tensor, ttype in zip(inputs, self.types)])
         self.counts = [
             None if isinstance(argument, Tensor) else len(tensors) for argument, tensors in zip(arguments, by_argument)
         ]
-        self.outputs = [(y._data.shape, y._type) if isinstance(y, Tensor) else None for y in outputs]
+        self.outputs = [(y._raw.shape, y._type) if isinstance(y, Tensor) else None for y in outputs]
         return [
             self._connected(number, output, inputs) if isinstance(output, Tensor) else output
             for number, output in enumerate(outputs)
@@ -210,7 +210,7 @@ class FunctionNode(Node):
         if isinstance(value, Packed):
             tensor, edge = value.unpacker(value.packed), value.edge
             edge = self._edge_of(edge) if type(edge) is int else edge
-            return tensor if edge is None else connect(edge, tensor._data)
+            return tensor if edge is None else connect(edge, tensor._raw)
         if numpy_writes.any_since(self.seq):
             check_unchanged(self, (value.data,))
         if value.output is None:
@@ -250,7 +250,7 @@ class FunctionNode(Node):
                 grads[number] = rare.checked_gradient(self, number, grad, ttype)
         if saved and not retain:
             self.saved = None
-        return grads if create else [None if grad is None else grad._data for grad in grads]
+        return grads if create else [None if grad is None else grad._raw for grad in grads]
 
     def _call_backward(self, context, grads):
         """Return what the user's backward returns; RuntimeError if it changed in place what it was given."""
@@ -283,7 +283,7 @@ def _written(tensors, start: int) -> list:
     """Return those of the tensors that were written in place, by an op or through NumPy, since the tick `start`."""
     if not numpy_writes.any_since(start):
         return []
-    return [tensor for tensor in tensors if numpy_writes.written_since(tensor._data, start)]
+    return [tensor for tensor in tensors if numpy_writes.written_since(tensor._raw, start)]
 
 
 def function_node(user: type) -> FunctionNode:

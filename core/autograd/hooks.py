@@ -24,8 +24,8 @@ def run_before(rare: Rare, g, on_tensors: bool):
             tensor = _checked(hook, result, tensor)
     keeper = None if rare.retained is None else rare.retained()
     if keeper is not None and tensor is not None:
-        accumulate(keeper, [tensor if on_tensors else tensor._data], on_tensors)
-    return tensor if on_tensors or tensor is None else tensor._data
+        accumulate(keeper, [tensor if on_tensors else tensor._raw], on_tensors)
+    return tensor if on_tensors or tensor is None else tensor._raw
 
 
 def run_pre(node, rare: Rare, g, on_tensors: bool):
@@ -38,7 +38,7 @@ def run_pre(node, rare: Rare, g, on_tensors: bool):
         result = hook(tensors)
         if result is not None:
             tensors = tuple(result) if isinstance(result, (tuple, list)) else (result,)
-    arrays = [t if on_tensors or t is None else t._data for t in tensors]
+    arrays = [t if on_tensors or t is None else t._raw for t in tensors]
     return Outputs({i: item for i, item in enumerate(arrays) if item is not None}) if several else arrays[0]
 
 
@@ -77,4 +77,4 @@ def run_after(node, rare: Rare, grads, g, on_tensors: bool):
     for hook in list(rare.after.values()):
         tensors = rooms.gradients_of_hook(hook, hook(tensors, grad_outputs), tensors)
     grads = [tensors[position] for position in positions]
-    return tuple(t if on_tensors or t is None else t._data for t in grads)
+    return tuple(t if on_tensors or t is None else t._raw for t in grads)

@@ -41,7 +41,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
                 "or on detach()ed tensors"
             )
         gradient = _gradient(tensor, gradient, len(roots))
-        roots.append((tensor if edge is LEAF else edge, gradient if on_tensors else gradient._data))
+        roots.append((tensor if edge is LEAF else edge, gradient if on_tensors else gradient._raw))
     if targets is not None:
         targets = targets()
     if numpy_writes.uses:
@@ -64,11 +64,11 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
 
 def _gradient(tensor, gradient, position: int) -> Tensor:
     """Return the gradient of a root, ones for a scalar without any; an error if it does not fit the root."""
-    if gradient is None and tensor._data.size == 1 and tensor.dtype.is_floating_point:
+    if gradient is None and tensor._raw.size == 1 and tensor.dtype.is_floating_point:
         tensor_type = tensor._type.plain
         if tensor._type.symbolic is not tensor_type.symbolic:
             return rare.ones_like(tensor)
-        return make(rare.filled("ones", tensor) if other_walks else tensor_type.ones(tensor._data.shape), tensor_type)
+        return make(rare.filled("ones", tensor) if other_walks else tensor_type.ones(tensor._raw.shape), tensor_type)
     if type(gradient) is Tensor and gradient.shape == tensor.shape and gradient._type.plain is tensor._type.plain:
         return gradient
     return rare.fitting_gradient(tensor, gradient, position)

@@ -108,7 +108,7 @@ class Writer:
 
     def take_lead(self, argument) -> str:
         name = argument.name
-        return f"{self.refresh(name, name)}\n{name}_ = {name}._data" + f"\n{name}_e = {name}._edge" * bool(argument.bit)
+        return f"{self.refresh(name, name)}\n{name}_ = {name}._raw" + f"\n{name}_e = {name}._edge" * bool(argument.bit)
 
     def take_leads(self, argument) -> str:
         name = argument.name
@@ -122,7 +122,7 @@ for _x in {name}:
 {self.refresh(name, "_x", "    ")}
     if _x._edge is not None:
         {name}_e = {name}
-    {name}_.append(_x._data)"""
+    {name}_.append(_x._raw)"""
 
     def take_operand(self, argument) -> str:
         name, edge = argument.name, argument.bit
@@ -139,7 +139,7 @@ for _x in {name}:
             *([f"    {name}_e = None"] if edge else []),
             f"elif {name}._type is _t{alike}:",
             self.refresh(name, name, "    "),
-            f"    {name}_ = {name}._data",
+            f"    {name}_ = {name}._raw",
             *([f"    {name}_e = {name}._edge"] if edge else []),
             "else:\n    _k = None",
         ])  # fmt: skip
@@ -156,7 +156,7 @@ if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
     if {name}._type.home is not _t.home:
         raise _General
 {self.refresh(name, name, "    ")}
-    {name}_, {name}_e = {name}._data, {name}._edge"""
+    {name}_, {name}_e = {name}._raw, {name}._edge"""
 
     def take_value(self, argument) -> str:
         name = argument.name
@@ -261,7 +261,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             self.add(1, "if _y.dtype is not _t.np:\n    _y = _wrapped(_op, _t, _y).astype(_t.np)")
         if plan.view and op.itself:
             self.add(1, f"if _y is {op.parameters[0]}_:\n    return {op.parameters[0]}")
-        self.add(1, "_r = _new(_Tensor)\n_r._data = _y")
+        self.add(1, "_r = _new(_Tensor)\n_r._raw = _y")
         looked_at = "_y" if op.trusted else "_wrapped(_op, _t, _y)"
         kernel = f"_t if _y.dtype is _t.np else _t.device.tensor_type({looked_at}.dtype)"
         self.add(1, f"_r._type = {dict(lead='_t', bool='_bool_type[_t]').get(plan.result, kernel)}")
@@ -333,7 +333,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             (name,) = (argument.name for argument in wanted)
             cls = self.nodes[mask] = op.node(mask, (name,), self.multiple, real=real)
             edges = f"(*[x if x._edge is _LEAF else x._edge for x in {name}],)"
-            fits = f"[(x._data.shape, _t.np) if x._edge is not None else None for x in {name}]"
+            fits = f"[(x._raw.shape, _t.np) if x._edge is not None else None for x in {name}]"
         else:
             cls = self.nodes[mask] = op.node(mask, (), self.multiple, real=real)
             e = "._edge" if self.multiple else "_e"
@@ -509,7 +509,7 @@ if _d is not None and _y.dtype is not _d:
     _y = _y.astype(_d)
     _t = _cpu.tensor_type(_d)
 _r = _new(_Tensor)
-_r._data = _y
+_r._raw = _y
 _r._type = _t
 _r._view = _r._edge = None
 return _r""")

@@ -42,7 +42,7 @@ def create(op, values, dtype, place, requires_grad, out=None, layout=None, pin_m
         raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype}); leave one of them out")
     if dtype is None and op.promote == "float":
         dtype = dtypes.get_default_dtype()
-    raw = [value._data if isinstance(value, Tensor) else value for value in values]
+    raw = [value._raw if isinstance(value, Tensor) else value for value in values]
     if "dtype" in op.index:
         raw[op.index["dtype"]] = None if dtype is None else dtype.numpy
     if "size" in op.index:

@@ -83,12 +83,12 @@ def reshape(op, target, values):
     kept = type(target._view) is View and not follows_base(target)  # it keeps what history it has, of what it shows
     recorded = mode.grad or kept and target._edge not in (None, LEAF)
     result = op.call(values) if mode.grad or not recorded else rare.recorded(op, values)
-    if result._data.size != target._data.size and "storage_offset" not in op.index:
+    if result._raw.size != target._raw.size and "storage_offset" not in op.index:
         raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
     touch(target)
     if target._edge is not None and not recorded:
         rare.keep_shape(target)
-    before, target._data = target.shape, result._data
+    before, target._raw = target.shape, result._raw
     if modes.levels:
         rare.follow_reshape(target, result)
     if recorded:
@@ -129,7 +129,7 @@ def check_writable(target) -> None:
 
 def store(target, result):
     """Write `result` into `target`, whose history becomes that of `result`; return `target`."""
-    if result._data.shape != target._data.shape:
+    if result._raw.shape != target._raw.shape:
         raise RuntimeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}: an "
             "in-place result must have the shape of the tensor it is written to"
@@ -145,11 +145,11 @@ def store(target, result):
     if modes.writes and edge is not None and target._edge is None and mode.grad:
         for note in tuple(modes.writes):
             note(target)
-    array, saves_y = target._data, False
+    array, saves_y = target._raw, False
     if edge is not None and isinstance(edge, Node) and edge.saved:
         if copied:
             rare.keep_old_value(edge, target)
-        saves_y = any(value is result._data for value in edge.saved)
+        saves_y = any(value is result._raw for value in edge.saved)
         if any(value is array for value in edge.saved):
             # Of what is written the formula needs the value from before. As another argument, in `x.mul_(x)`, it is
             # refused in backward, as in PyTorch; but not where the result is saved, whose version hides that of it.
@@ -162,9 +162,9 @@ def store(target, result):
         check_memory(array)
     touch(target)  # before it is written: whoever is interrupted in between has written
     if not target._type.symbolic:
-        array[...] = result._data
+        array[...] = result._raw
     if saves_y:
-        edge.saved = tuple(array if value is result._data else value for value in edge.saved)
+        edge.saved = tuple(array if value is result._raw else value for value in edge.saved)
         edge.seq = tick()
     if mode.grad:
         rebase(target, edge)
@@ -188,8 +188,8 @@ def rebase(target, edge) -> None:
     node = CopySlices()
     node.edges = (base if base_edge is LEAF else base_edge, edge)
     steps = [step.alone() for step in view.steps()]  # the node belongs to the base: it must not hold it
-    node.saved, node.rare, node.seq = (steps, base._type.plain, base._data.strides), None, tick()
-    node.fit = ((base._data.shape, base._type.np), (target._data.shape, target._type.np))
+    node.saved, node.rare, node.seq = (steps, base._type.plain, base._raw.strides), None, tick()
+    node.fit = ((base._raw.shape, base._type.np), (target._raw.shape, target._type.np))
     move_retained(base_edge, node)
     base._edge = node
     next_generation(base)

@@ -190,12 +190,12 @@ def dispatch(op, values):
 def _detached(value):
     if not isinstance(value, Tensor):
         return value
-    return rare.detached(value) if value._type.symbolic else make(value._data, value._type.plain)
+    return rare.detached(value) if value._type.symbolic else make(value._raw, value._type.plain)
 
 
 def _raw(value):
     if isinstance(value, Tensor):
-        return value._data
+        return value._raw
     return tuple([_raw(item) for item in value]) if isinstance(value, (list, tuple)) else value
 
 

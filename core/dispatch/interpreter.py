@@ -85,13 +85,13 @@ def unwrap(op, values):
         if isinstance(value, Tensor):
             if value._view is not None:
                 value._refresh()
-            raw[i] = value._data
+            raw[i] = value._raw
             if value._edge is not None:
                 requires = True
             here = value._type
             if here.plain is not here and not (here.is_open and op.keeps_order):
                 if here.is_open:
-                    raw[i] = lay_out(value)._data
+                    raw[i] = lay_out(value)._raw
                 here, special = here.plain, special or not here.is_open
             if ttype is None or here.is_open and here.plain is ttype:
                 ttype = here
@@ -158,7 +158,7 @@ def _unwrap_sequence(op, value, ttype):
             elif item._type.device is not ttype.device:
                 raise rare.device_mismatch(op, ttype.device, item._type.device)
             needs = needs or item._edge is not None
-            item = item._data
+            item = item._raw
         items.append(item)
     return items if type(value) is list else tuple(items), ttype, needs
 
@@ -208,7 +208,7 @@ def finish(op, values, raw, ttype, result, result_dtype, requires=True):
     """Return the one result of a kernel as a Tensor, with its history and what it is a view of."""
     if type(result) is not ttype.array_type:
         result = ttype.wrap(result) if op.trusted else rare.wrapped(op, ttype, result)
-    if op.is_view and op.itself and result is values[0]._data:
+    if op.is_view and op.itself and result is values[0]._raw:
         return values[0]
     dtype = result.dtype
     if dtype.kind in "mMOSU":
@@ -223,7 +223,7 @@ def finish(op, values, raw, ttype, result, result_dtype, requires=True):
     recorded = requires and op.formulas and mode.grad and (not op.is_view or op.has_history(values))
     if recorded and tensor._type.is_differentiable:
         tensor._edge = make_node(op, values, raw, result)
-    if op.is_view and op.has_history(values) and is_view_of(result, values[0]._data, ttype.backend, op, values[1:]):
+    if op.is_view and op.has_history(values) and is_view_of(result, values[0]._raw, ttype.backend, op, values[1:]):
         tensor._view = mark_view(values[0], op, values[1:])
     return tensor
 
@@ -237,14 +237,14 @@ def finish_many(op, values, raw, ttype, results, result_dtype=None, mask=True, m
         node = (make_node if makers is None else makers[-mask])(op, values, raw, tuple(results))
     for i, item in enumerate(results):
         tensors.append(tensor := _new(Tensor))  # as `make` does
-        tensor._data, dtype = item, item.dtype
+        tensor._raw, dtype = item, item.dtype
         tensor._type = here = ttype if dtype is np else ttype.device.tensor_type(dtype)
         if looked_at and not item.flags.c_contiguous:
             tensor._type = here = open_type(here, item, op.any_order)
         tensor._edge = OutputSlot(node, i) if node is not None and here.is_differentiable else None
         tensor._view = mark_view(values[0], op, values[1:], i) if op.is_view else None
     if node is not None:
-        node.outputs = tuple([(tensor._data.shape, tensor._type) for tensor in tensors])
+        node.outputs = tuple([(tensor._raw.shape, tensor._type) for tensor in tensors])
     if op.returns is None:
         return tuple(tensors)
     if len(tensors) != len(op.returns._fields):
@@ -275,7 +275,7 @@ def make_node(op, values, raw, y):
             if edge is not None:
                 mask |= bit
                 edges.append(value if edge is LEAF else edge)
-                fits.append((value._data.shape, value._type.np))
+                fits.append((value._raw.shape, value._type.np))
         elif type(value) is list or type(value) is tuple:
             if any([isinstance(item, Tensor) and item._edge is not None for item in value]):
                 mask |= bit
@@ -283,7 +283,7 @@ def make_node(op, values, raw, y):
                 for item in value:
                     edge = item._edge if isinstance(item, Tensor) else None
                     edges.append(item if edge is LEAF else edge)
-                    fits.append((item._data.shape, item._type.np) if edge is not None else None)
+                    fits.append((item._raw.shape, item._type.np) if edge is not None else None)
     if not mask:
         return None
     cls = op.node(mask, sequences, type(y) is tuple, op.name_node and op.name_node(*values))
@@ -296,7 +296,7 @@ def make_node(op, values, raw, y):
     given = [*raw, y]  # so -1 is the position of the output
     for at, what in cls.savers:
         if what is None and at >= 0 and given[at] is not values[at] and isinstance(values[at], Tensor):
-            if given[at] is not values[at]._data:
+            if given[at] is not values[at]._raw:
                 rare.note_copy(given[at], values[at])
     node.saved = tuple([given[at] if what is None else what(given[at], values[at]) for at, what in cls.savers])
     if modes.special:

@@ -201,7 +201,7 @@ class PassNode(Node):
 
 def connect(edge, array, fit_to=None):
     """Return a Tensor with the saved raw `array` whose history is `edge`."""
-    if isinstance(edge, Tensor) and edge._data is array:
+    if isinstance(edge, Tensor) and edge._raw is array:
         return edge if edge._view is not NOWHERE else rare.shown_by(edge)
     if isinstance(edge, Tensor) or (fit_to is not None and fit_to[1] != array.dtype):
         node = PassNode()

@@ -28,7 +28,7 @@ def plain(value, ttype, types=None):
     if isinstance(value, Tensor):
         if value._type.home is not ttype.home:
             raise General
-        return value._data
+        return value._raw
     if isinstance(value, (tuple, list)):
         if not PLAIN.issuperset(map(type, value)) and any([isinstance(item, Tensor) for item in value]):
             raise General

@@ -31,7 +31,7 @@ class Packed:
         tensor = self.unpacker(self.packed)
         if not hasattr(tensor, "_live_edge"):
             raise TypeError(f"a saved-tensor unpack hook must return a Tensor, not {type(tensor).__name__}")
-        return tensor.data._data  # an array of its own: its history is what was saved, whatever the input has become
+        return tensor.data._raw  # an array of its own: its history is what was saved, whatever the input has become
 
 
 def annotate(node, from_raw) -> None:

@@ -53,7 +53,7 @@ def _entry(storage) -> _Writes:
 def touch(tensor) -> None:
     """Note that the storage of a tensor was written in place: values of it that were saved before are stale."""
     global last_write
-    storage = tensor._data
+    storage = tensor._raw
     if storage.base is not None and tensor._view is not UNTRACKED:
         storage = tensor._type.backend.storage(storage)
     entry = _entry(storage)
@@ -70,7 +70,7 @@ def touch(tensor) -> None:
 
 def untouch(tensor) -> None:
     """Take back the last `touch`, after which nothing was written."""
-    storage = tensor._data
+    storage = tensor._raw
     entry = _entry(storage if tensor._view is UNTRACKED else tensor._type.backend.storage(storage))
     entry.last = entry.before
     entry.count -= 1
@@ -94,7 +94,7 @@ def compare_before(when: int) -> None:
 
 def version(tensor) -> int:
     """Return how often the storage of a tensor was written in place."""
-    array = tensor._data
+    array = tensor._raw
     entry = writes.get(id(array if tensor._view is UNTRACKED else tensor._type.backend.storage(array)))
     return 0 if entry is None else entry.count
 

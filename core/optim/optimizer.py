@@ -205,7 +205,7 @@ class Optimizer(Hooked):
     def _make_slot(p, initial, value=None):
         """Make one kind of state for the parameter `p`: an array, or a scalar that may have a `value` already."""
         if callable(initial):
-            return from_raw(initial(p._type.xp, p._data))
+            return from_raw(initial(p._type.xp, p._raw))
         # A plain number is how old checkpoints hold a step.
         return from_raw(numpy.array(initial if value is None else value, numpy.float32))
 
@@ -214,7 +214,7 @@ class Optimizer(Hooked):
         for group in self.param_groups:
             for name, initial in self.slots(self._plain(group)).items():
                 for p in group["params"]:
-                    if not hasattr(p, "cls_to_become") and not hasattr(p._data, "alike"):  # lazy, or its class's: later
+                    if not hasattr(p, "cls_to_become") and not hasattr(p._raw, "alike"):  # lazy, or its class's: later
                         self.state[p][name] = self._make_slot(p, initial)
 
     @staticmethod

@@ -28,17 +28,17 @@ class TransferNode(Node):
     def pull(self, F, g, saved, retain):
         if isinstance(g, Tensor):
             return (g.to(saved[0]),)
-        return (from_raw(g)._transfer(saved[0])._data,)
+        return (from_raw(g)._transfer(saved[0])._raw,)
 
 
 @core_method("_transfer")
 def _transfer(self, place):
     """Return a copy on another device; the gradient travels back."""
-    host = lay_out(self)._type.backend.to_numpy(self._data)  # raises where there is no data
+    host = lay_out(self)._type.backend.to_numpy(self._raw)  # raises where there is no data
     ttype = place.tensor_type(self._type.np)
     result = make(ttype.device.put(host), ttype)
-    if ttype.device.type == self._type.device.type == "cpu" and result._data is self._data:
-        result._data = result._data.copy()
+    if ttype.device.type == self._type.device.type == "cpu" and result._raw is self._raw:
+        result._raw = result._raw.copy()
     edge = self._live_edge() and self._edge
     if edge is not None and mode.grad:
         node = TransferNode()
@@ -58,7 +58,7 @@ def attributes_of(tensor) -> dict:
 
 def _shallow(tensor, data):
     copied = object.__new__(type(tensor))
-    copied._data, copied._view = data, None
+    copied._raw, copied._view = data, None
     copied._type = tensor._type if type(tensor) is not Tensor else tensor._type.plain
     copied._edge = LEAF if tensor._live_edge(None) is not None else None
     return copied
@@ -66,7 +66,7 @@ def _shallow(tensor, data):
 
 @core_method("__copy__")
 def _copy(self):
-    copied = _shallow(self, lay_out(self)._data)
+    copied = _shallow(self, lay_out(self)._raw)
     shared_memory.inherit(copied, self)
     copied.__dict__.update(attributes_of(self))
     return copied
@@ -74,7 +74,7 @@ def _copy(self):
 
 def _copied_data(tensor, memo):
     """Return a copy of the data; what shares memory on the CPU and is copied together shares it again."""
-    array = lay_out(tensor)._data
+    array = lay_out(tensor)._raw
     root = tensor._type.backend.storage(array)
     if tensor._type.symbolic or type(root) is not numpy.ndarray or root.base is not None or not root.flags.forc:
         return backends_room().following.copied(tensor, array)
@@ -119,6 +119,6 @@ def _reduce(self, protocol):
     elif self._type.array_type is numpy.ndarray:  # a pickle may hand out its memory
         host = shared_memory.export(self)
     else:
-        host = self._type.backend.to_numpy(self._data)
+        host = self._type.backend.to_numpy(self._raw)
     cls = None if self.__class__ is Tensor else self.__class__  # whose name differs under `import torch`
     return _rebuild, (cls, host, str(self.device), self.requires_grad, attributes_of(self))

@@ -98,7 +98,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             stacklevel=2,
         )
         result = data.detach().to(device if device is not None else data.device, dtype or data.dtype)
-        return require_grad(result.clone() if result._data is data._data else result, requires_grad)
+        return require_grad(result.clone() if result._raw is data._raw else result, requires_grad)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         dtype = dtype_argument(dtype)
     if dtype in dtypes.EIGHT_BITS:

@@ -76,7 +76,7 @@ def _matrix_property(name, op, *args, where="matrices or batches of matrices", d
     """Return a property that runs an op on a tensor of matrices."""
 
     def matrices(self):
-        ndim = self._data.ndim
+        ndim = self._raw.ndim
         if ndim == 1 or ndim > 2 and name == "H":
             instead = " For batches of matrices, consider using tensor.mH" if ndim > 2 else ""
             raise RuntimeError(f"tensor.{name} is only supported on {where}. Got {ndim}-D tensor.{instead}")
@@ -91,7 +91,7 @@ class Description:
     __slots__ = ()
 
     T = property(
-        lambda self: needs.op("permute").function(self, *range(self._data.ndim - 1, -1, -1)),
+        lambda self: needs.op("permute").function(self, *range(self._raw.ndim - 1, -1, -1)),
         doc="The tensor with its dimensions in reverse order.",
     )
     mT = _matrix_property("mT", "transpose", -2, -1, doc="The transpose of each matrix in the last two dimensions.")
@@ -103,23 +103,23 @@ class Description:
     @property
     def shape(self) -> Size:
         """The size of each dimension."""
-        return _size(self._data.shape)
+        return _size(self._raw.shape)
 
     def size(self, dim=None):
         """Return the shape, or the size of one dimension."""
         if dim is None:
-            return _size(self._data.shape)
+            return _size(self._raw.shape)
         if dim.__class__ is bool:
             raise TypeError("size(): argument 'dim' (position 1) must be int, not bool")
-        if not self._data.ndim:
+        if not self._raw.ndim:
             axes(dim, 0)
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        return self._data.shape[axes(dim, self._data.ndim)]
+        return self._raw.shape[axes(dim, self._raw.ndim)]
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return self._data.ndim
+        return self._raw.ndim
 
     @property
     def dtype(self):
@@ -134,12 +134,12 @@ class Description:
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self._data.itemsize
+        return self._raw.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self._data.size * self._data.itemsize
+        return self._raw.size * self._raw.itemsize
 
     @property
     def layout(self):
@@ -149,32 +149,32 @@ class Description:
     volatile = is_mtia = is_maia = is_mps = is_xpu = is_xla = is_ipu = is_hpu = is_vulkan = False
     name = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_sparse_csr = False
-    names = property(lambda self: (None,) * self._data.ndim)
+    names = property(lambda self: (None,) * self._raw.ndim)
     is_cpu = property(lambda self: self._type.device.type == "cpu", doc="Whether the tensor is in host memory.")
     is_cuda = property(lambda self: self._type.device.type == "cuda", doc="Whether the tensor is on a CUDA device.")
     is_meta = property(lambda self: self._type.device.type == "meta", doc="Whether the tensor has no data.")
 
     def dim(self) -> int:
         """Return the number of dimensions."""
-        return self._data.ndim
+        return self._raw.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
         """Return the number of elements."""
-        return Size.numel(self._data.shape)
+        return Size.numel(self._raw.shape)
 
     nelement = numel
 
     def element_size(self) -> int:
         """Return the bytes of one element."""
-        return self._data.itemsize
+        return self._raw.itemsize
 
     def stride(self, dim=None):
         """Return the step between elements, in elements, of all dimensions or of one."""
         if dim.__class__ is bool:
             raise TypeError("stride(): argument 'dim' (position 1) must be int, not bool")
-        data = lay_out(self)._data
+        data = lay_out(self)._raw
         size, shape = data.itemsize, data.shape
         steps = [step // size for step in data.strides]
         # NumPy leaves open the strides of new empty arrays and dimensions of size 1: PyTorch's go by what is behind.
@@ -187,12 +187,12 @@ class Description:
 
     def storage_offset(self) -> int:
         """Return where in its storage the first element is, in elements."""
-        storage = self._type.backend.storage(lay_out(self)._data)
-        return (_address(lay_out(self)._data) - _address(storage)) // self._data.itemsize
+        storage = self._type.backend.storage(lay_out(self)._raw)
+        return (_address(lay_out(self)._raw) - _address(storage)) // self._raw.itemsize
 
     def data_ptr(self) -> int:
         """Return the address of the first element; 0 where there is none."""
-        data = lay_out(self)._data
+        data = lay_out(self)._raw
         return _address(data) if data.size else 0
 
     def is_contiguous(self, memory_format=None) -> bool:
@@ -200,7 +200,7 @@ class Description:
         if memory_format is not None and not isinstance(memory_format, layouts.memory_format):
             kind = type(memory_format).__name__
             raise TypeError(f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}")
-        data = lay_out(self)._data
+        data = lay_out(self)._raw
         asks_channels = memory_format is channels_last or memory_format is channels_last_3d
         return is_packed(data, memory_format) if asks_channels else bool(data.flags.c_contiguous)
 
@@ -224,7 +224,7 @@ class Description:
         """Whether the other tensor has the same shape."""
         if not isinstance(other, Description):
             raise TypeError(f"is_same_size(), is_set_to(): argument 'other' must be Tensor, not {type(other).__name__}")
-        return self._data.shape == other._data.shape
+        return self._raw.shape == other._raw.shape
 
     def get_device(self) -> int:
         """Return the number of the device, -1 for the CPU."""

@@ -73,5 +73,5 @@ def lay_out(tensor):
     """Put the elements of a tensor that counts as row-major into that order if they are not; return the tensor."""
     ttype = getattr(tensor, "_type", None)
     if ttype is not None and ttype.is_open:
-        tensor._data, tensor._type = ttype.xp.asarray(tensor._data, order="C"), ttype.plain
+        tensor._raw, tensor._type = ttype.xp.asarray(tensor._raw, order="C"), ttype.plain
     return tensor

@@ -19,8 +19,8 @@ class Protocols:
 
     def item(self):
         """Return the only element as a Python number."""
-        if self._data.size != 1:
-            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        if self._raw.size != 1:
+            raise RuntimeError(f"a Tensor with {self._raw.size} elements cannot be converted to Scalar")
         return rare.item_of(self) if self._type.symbolic else self._host().item()
 
     def tolist(self):
@@ -29,7 +29,7 @@ class Protocols:
 
     def _host(self) -> numpy.ndarray:
         views.copies and rare.follow_copy(self)
-        data = self._type.backend.to_numpy(self._data)
+        data = self._type.backend.to_numpy(self._raw)
         return data if dtypes.is_native(data.dtype) else data.astype(numpy.float32)
 
     def numpy(self, *, force=False) -> numpy.ndarray:
@@ -40,7 +40,7 @@ class Protocols:
         array = self._shared(flag("force", force))
         if views.copies and rare.follow_copy(self):
             return rare.lent(self, force)
-        if array is not self._data:
+        if array is not self._raw:
             return array
         del array  # so that it does not count among those who hold the memory
         return shared_memory.export(self)
@@ -58,7 +58,7 @@ class Protocols:
                 )
         if self._type.dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16; convert it first: x.float().numpy()")
-        return self._type.backend.to_numpy(lay_out(self)._data)
+        return self._type.backend.to_numpy(lay_out(self)._raw)
 
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()
@@ -71,22 +71,22 @@ class Protocols:
     __array_priority__ = 1000
 
     def __len__(self):
-        if not self._data.ndim:
+        if not self._raw.ndim:
             raise TypeError("len() of a 0-d tensor")
-        return self._data.shape[0]
+        return self._raw.shape[0]
 
     def __bool__(self):
-        if self._data.size != 1:
-            if not self._data.size:
+        if self._raw.size != 1:
+            if not self._raw.size:
                 raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
         return bool(self.item())
 
     def _number(self, number):
-        if self._data.size != 1:
+        if self._raw.size != 1:
             raise ValueError(
                 "only one element tensors can be converted to Python scalars, and this one has "
-                f"{self._data.size} elements; for a list write .tolist()"
+                f"{self._raw.size} elements; for a list write .tolist()"
             )
         value = self.item()
         if number is not complex and isinstance(value, complex):
@@ -105,12 +105,12 @@ class Protocols:
         return self._number(complex)
 
     def __index__(self):
-        if self._data.size != 1 or not dtypes.is_integral(self._data.dtype):
+        if self._raw.size != 1 or not dtypes.is_integral(self._raw.dtype):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
     def __iter__(self):
-        if not self._data.ndim:
+        if not self._raw.ndim:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
 
@@ -125,7 +125,7 @@ class Protocols:
     __hash__ = object.__hash__
 
     def __format__(self, spec):
-        if not self._data.ndim and not self._type.symbolic:
+        if not self._raw.ndim and not self._type.symbolic:
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
@@ -135,4 +135,4 @@ class Protocols:
         return tensor_str(self, default_dtype_name=dtypes.get_default_dtype().name, contents=tensor_contents)
 
     def __reversed__(self):
-        return self.flip(0) if self._data.ndim else self
+        return self.flip(0) if self._raw.ndim else self

@@ -44,14 +44,14 @@ declare("in_function")  # a walk backward or a Function is running: arrays hande
 
 
 def _holders(tensor) -> int:
-    return sys.getrefcount(tensor._data)
+    return sys.getrefcount(tensor._raw)
 
 
 class _OnlyHolder:
-    __slots__ = ("_data",)
+    __slots__ = ("_raw",)
 
     def __init__(self):
-        self._data = numpy.empty(0)
+        self._raw = numpy.empty(0)
 
 
 _alone = _holders(_OnlyHolder())
@@ -61,8 +61,8 @@ def export(tensor):
     """Return a NumPy array that shares the memory of a CPU tensor, so that writes to it can be noticed."""
     copies and rare.follow_copy(tensor)
     source = _source(lay_out(tensor))
-    own = _holders(tensor) == _alone + (source is not None and source._data is tensor._data)
-    array = tensor._data
+    own = _holders(tensor) == _alone + (source is not None and source._raw is tensor._raw)
+    array = tensor._raw
     if not array.flags.writeable:
         return array.view()
     handle = array.view(_Link).view(_Link).view(numpy.ndarray)
@@ -122,7 +122,7 @@ def handed_over(array, count) -> bool:
 
 def shared(tensor):
     """Mark a new tensor as sharing its memory with an array that NumPy may write; return it."""
-    if tensor._data.flags.writeable:
+    if tensor._raw.flags.writeable:
         watch(tensor, forever)
     else:
         _later("warn_of_read_only")("NumPy array", "array")
@@ -146,4 +146,4 @@ def note_use(tensor, mark) -> None:
     last = last and mark.handles is handles  # another thread may have added one
     if last:
         mark.handles = None
-    numpy_writes.note_use(tensor._data, last)
+    numpy_writes.note_use(tensor._raw, last)

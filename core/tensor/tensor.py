@@ -1,6 +1,6 @@
 """The Tensor: a raw array, its type, and its place in the graph.
 
-`_data` is the backend's array, `_type` the interned pair of device and dtype. `_edge` is None when no gradient is
+`_raw` is the backend's array, `_type` the interned pair of device and dtype. `_edge` is None when no gradient is
 required, LEAF for a leaf that requires one, else the node (or output slot) that made the tensor. `_view` is None, or
 says of which base the tensor is a view. Methods and operators that are ops are put into the class by
 `plugrad.dispatch.methods`, other methods that need what stands above this layer by `core_method`.
@@ -46,7 +46,7 @@ class Tensor(Description, Protocols):
     tensor([2., 4.])
     """
 
-    __slots__ = ("_data", "_type", "_edge", "_view", "_grad", "_source", "__dict__", "__weakref__")
+    __slots__ = ("_raw", "_type", "_edge", "_view", "_grad", "_source", "__dict__", "__weakref__")
 
     edges = ()  # a leaf ends every walk backward
 
@@ -219,10 +219,10 @@ class Tensor(Description, Protocols):
         """Return a tensor that shares the data and has no history."""
         ttype = lay_out(self)._type
         if ttype.plain is not ttype:
-            result = make(self._data, ttype.plain) if type(self) is Tensor else self._detach_of_subclass()
+            result = make(self._raw, ttype.plain) if type(self) is Tensor else self._detach_of_subclass()
             marked = inference.marked(self) and isinstance(result, Tensor)
             return inference.mark(result, mode.inference) if marked else result
-        result = make(self._data, ttype)
+        result = make(self._raw, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
         if self._view is not None:
             shared_memory.inherit(result, self)
@@ -241,7 +241,7 @@ class Tensor(Description, Protocols):
     def data(self):
         """A tensor of the same data; autograd takes no write to it for one to this."""
         # An array of its own: what ops saw of this tensor's, and whether it was written, says nothing of uses of that.
-        array = lay_out(self)._data
+        array = lay_out(self)._raw
         result = make(array if self._type.symbolic else array[...], self._type.plain)
         result._view, result._source = UNTRACKED, weakref.ref(self)
         return inference.mark(result, mode.inference) if inference.marked(self) else result
@@ -254,9 +254,9 @@ class Tensor(Description, Protocols):
     def data(self, value):
         if getattr(value, "_type", None) is not self._type:
             rare.check_data(self, value)
-        if self._edge is not None and self._data.shape != value._data.shape:
+        if self._edge is not None and self._raw.shape != value._raw.shape:
             rare.keep_shape(self)
-        self._data = lay_out(value)._data
+        self._raw = lay_out(value)._raw
         if self._view is None:
             shared_memory.inherit(self, value)
         self._type = value._type.plain if self._type.plain is self._type else value._type.variant()
@@ -293,7 +293,7 @@ def subclass_of(cls, tensor):
     if cls is Tensor:
         return tensor
     instance = _new(cls)
-    instance._type, instance._data = lay_out(tensor)._type.plain, tensor._data
+    instance._type, instance._raw = lay_out(tensor)._type.plain, tensor._raw
     instance._edge = instance._view = None
     shared_memory.inherit(instance, tensor)
     if inference.marked(tensor):
@@ -325,7 +325,7 @@ def as_class(result, cls, given=()):
 def make(data, ttype, edge=None):
     """Return a Tensor around a raw array of known tensor type."""
     tensor = _new(Tensor)
-    tensor._data, tensor._type, tensor._edge, tensor._view = data, ttype, edge, None
+    tensor._raw, tensor._type, tensor._edge, tensor._view = data, ttype, edge, None
     return tensor
 
 
@@ -372,12 +372,12 @@ def write_out(op, result, out, resized=True, values=()):
         rare.check_out(op, values, out)
     if out.shape == result.shape:
         if not out._type.symbolic:
-            check_memory(out._data)
+            check_memory(out._raw)
         touch(out)  # before it is written: whoever is interrupted in between has written
-        out._data[...] = result._data
+        out._raw[...] = result._raw
     else:
         rare.resizing(out, result, resized)
-        out._data = lay_out(result)._data.astype(out._type.np)
+        out._raw = lay_out(result)._raw.astype(out._type.np)
         touch(out)
     return out
 

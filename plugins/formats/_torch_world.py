@@ -39,10 +39,10 @@ _FACTORIES = {f"{home}.{one.__name__}": one for home in ("builtins", "__builtin_
 class Memory:
     """A storage of the file: its key, the dtype of its elements, and its bytes once something needs them."""
 
-    __slots__ = ("key", "element", "numel", "location", "_read", "_data")
+    __slots__ = ("key", "element", "numel", "location", "_read", "_raw")
 
     def __init__(self, key, element, numel, location, read):
-        self.key, self.element, self.numel, self.location, self._read, self._data = (
+        self.key, self.element, self.numel, self.location, self._read, self._raw = (
             key,
             element,
             numel,
@@ -54,11 +54,11 @@ class Memory:
     @property
     def data(self):
         """The bytes, an array of uint8."""
-        if self._data is None:
+        if self._raw is None:
             data = self._read(self)
             # A kernel may rely on elements that lie at multiples of their size.
-            self._data = data if data.ctypes.data % 16 == 0 else data.copy()
-        return self._data
+            self._raw = data if data.ctypes.data % 16 == 0 else data.copy()
+        return self._raw
 
 
 class _NumpyDtype:

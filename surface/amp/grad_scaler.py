@@ -183,7 +183,7 @@ class GradScaler:
             return False
         many = many_of([*grads, inverse])
         flag = None if many is None else infinite.get(grads[0].device)
-        if many is None or not many.unscale([grad._data for grad in grads], inverse._data, flag._data):
+        if many is None or not many.unscale([grad._raw for grad in grads], inverse._raw, flag._raw):
             return False
         touched([*grads, flag])
         return True

@@ -92,7 +92,7 @@ def _storage(data, dtype):
             f"Expected a Storage of type {dtype._label} or an UntypedStorage, but got {of._label}; write "
             f"torch.tensor(storage).to({dtype})"
         )
-    return data._tensor()._data.copy()
+    return data._tensor()._raw.copy()
 
 
 def _number_for(dtype):

@@ -28,7 +28,7 @@ class _Context(OpHook):
         self.handles: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
     def pack(self, tensor):
-        key = id(tensor._data), tensor._version
+        key = id(tensor._raw), tensor._version
         handle = self.handles.get(key)
         if handle is None:
             handle = self.handles[key] = _Handle()
@@ -74,7 +74,7 @@ class _Context(OpHook):
 
 
 def _storage(tensor):
-    return tensor._type.backend.storage(tensor._data)
+    return tensor._type.backend.storage(tensor._raw)
 
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):

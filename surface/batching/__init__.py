@@ -84,9 +84,9 @@ def capturing(optimizer) -> bool:
 def prepared(optimizer, group, new) -> list:
     """Return the rounds of updates of a group; `new` is told of state that is made for them: (parameter, name)."""
     if "dispatching classes" in watched:
-        wrappers = [p for p in group["params"] if isinstance(p._data, _later("WrapperArray"))]
+        wrappers = [p for p in group["params"] if isinstance(p._raw, _later("WrapperArray"))]
         if wrappers:
-            rest = [p for p in group["params"] if not isinstance(p._data, _later("WrapperArray"))]
+            rest = [p for p in group["params"] if not isinstance(p._raw, _later("WrapperArray"))]
             turn = plugrad.optim.differentiable.OnTensors(optimizer, group | {"params": [*dict.fromkeys(wrappers)]})
             return [*prepared(optimizer, group | {"params": rest}, new), turn]
     if group.get("capturable"):
@@ -111,7 +111,7 @@ def prepared(optimizer, group, new) -> list:
         is_sparse = grad.is_sparse
         if is_sparse:
             check_sparse(optimizer)
-        arrays, counters, key, fresh = [p._data], [], [is_sparse, p._type], False
+        arrays, counters, key, fresh = [p._raw], [], [is_sparse, p._type], False
         if slots:
             state = states[p]
             for name, initial, is_array in slots:
@@ -122,14 +122,14 @@ def prepared(optimizer, group, new) -> list:
                         new.append((p, name))
                     value = state[name] = optimizer._make_slot(p, initial, value)
                 if is_array:
-                    arrays.append(value._data)
+                    arrays.append(value._raw)
                 else:
-                    counters.append(value._data)
-                    key.append(value._data.item())
+                    counters.append(value._raw)
+                    key.append(value._raw.item())
         key.append(fresh)
         if key != last:
             batch, last = batches.setdefault(tuple(key), ([], [])), key
-        batch[0].append((p, grad._data, arrays))
+        batch[0].append((p, grad._raw, arrays))
         batch[1].append(counters)
     scalars = [name for name, _, is_array in slots if not is_array]
     names = [name for name, _, is_array in slots if is_array]
@@ -288,7 +288,7 @@ class _Few(_Round):
             grad = p.grad
             if grad is not None:
                 touch(p)
-                data, ttype = p._data, p._type
+                data, ttype = p._raw, p._type
                 if ttype.backend is not backend:
                     if listed:
                         self.listed(listed)
@@ -297,14 +297,14 @@ class _Few(_Round):
                     self.on(backend)
                     takes_lists = self.takes_lists
                 if grad.is_sparse:
-                    self.sparse((p, grad._data, (data,)))
+                    self.sparse((p, grad._raw, (data,)))
                 elif takes_lists:
-                    listed.append((p, grad._data, (data,)))
+                    listed.append((p, grad._raw, (data,)))
                     continue
                 elif data.size <= BLOCK or not optimizer.elementwise:
-                    self.update(grad._data, (data,))
+                    self.update(grad._raw, (data,))
                 else:
-                    self.alone((p, grad._data, (data,)))
+                    self.alone((p, grad._raw, (data,)))
                 self.done += 1
         if listed:
             self.listed(listed)

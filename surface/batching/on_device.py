@@ -59,7 +59,7 @@ def _options(group) -> dict:
             return tuple(map(plain, option))
         if not isinstance(option, Tensor):
             return option
-        return option.item() if option.device.type == "cpu" else option.detach()._data.reshape(())
+        return option.item() if option.device.type == "cpu" else option.detach()._raw.reshape(())
 
     return {name: value if name == "params" else plain(value) for name, value in group.items()}
 
@@ -75,19 +75,19 @@ def prepared_on_device(optimizer, group, new) -> list | None:
     for p in params:
         if p.grad.is_sparse:
             batching.check_sparse(optimizer)
-        state, arrays, row = optimizer.state[p], [p._data], []
+        state, arrays, row = optimizer.state[p], [p._raw], []
         for name, initial in slots.items():
             value = state.get(name)
             if value is None:
                 new.append((p, name))
             if callable(initial):
                 value = value if isinstance(value, Tensor) else optimizer._make_slot(p, initial)
-                arrays.append(value._data)
+                arrays.append(value._raw)
             else:
                 value = _counter(p, initial if value is None else value)
-                row.append(value._data)
+                row.append(value._raw)
             state[name] = value
-        jobs.append((p, p.grad._data, arrays))
+        jobs.append((p, p.grad._raw, arrays))
         counters.append(row)
     return [_OnDevice(optimizer, options, slots, jobs, counters)]
 

@@ -191,7 +191,7 @@ class _Watch(OpHook):
         if call.depth == 0:
             recorder.op = call.name
         for leaf in nest.leaves((call.args, call.kwargs)):
-            if isinstance(leaf, Tensor) and type(leaf._data) is not Array:
+            if isinstance(leaf, Tensor) and type(leaf._raw) is not Array:
                 raise recorder.refusal(f"a tensor on {leaf.device} takes part that is neither an argument nor known")
 
 
@@ -209,10 +209,10 @@ class Source:
     def __init__(self, place, tensor):
         self.place, self.tensor, self.grad, self.final = place, tensor, None, None
         self.written, self.writes = False, 0  # writes: those that count for versions
-        self.state = (tensor._data, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
+        self.state = (tensor._raw, tensor._type, tensor._edge, tensor._view, getattr(tensor, "_grad", None))
         self.shared = type(tensor._view) is View
         self.leads, self.attributes = tensor._edge is not None, dict(tensor.__dict__)
-        self.type, self.strides = tensor._type, tensor._data.strides  # those of size 1 may have any
+        self.type, self.strides = tensor._type, tensor._raw.strides  # those of size 1 may have any
 
     def swap(self, recorder, place, lending):
         """Let the tensor have an array of the capture."""
@@ -222,7 +222,7 @@ class Source:
         raw.value.buffer.dense = array.flags.c_contiguous
         self.value = raw.value
         edge, grad = None if self.state[2] is None else LEAF, self.state[4]
-        lending.lend(tensor, _data=raw, _type=place.tensor_type(array.dtype), _view=None, _edge=edge, _grad=grad)
+        lending.lend(tensor, _raw=raw, _type=place.tensor_type(array.dtype), _view=None, _edge=edge, _grad=grad)
         if grad is not None:
             self.grad = Source("grad", grad)
             self.grad.swap(recorder, place, lending)
@@ -356,14 +356,14 @@ class Captured:
             self.spent = error  # who asks for gradients gets it
             del recorder.steps[self.ends[0] :]
             return
-        self.root_grads = [g._data.value for g in ones]
-        self.gradients = [None if g is None else g._data.value for g in grads]
+        self.root_grads = [g._raw.value for g in ones]
+        self.gradients = [None if g is None else g._raw.value for g in grads]
         self.ends.append(len(recorder.steps))
 
     def _gradient_of(self, root):
         """Return the tensor that stands for the gradient of a result, of its shape for all sizes."""
-        self.recorder.given = (root._data,)
-        return make(self.recorder.array(numpy.ones_like(root._data.example), "argument"), root._type.plain)
+        self.recorder.given = (root._raw,)
+        return make(self.recorder.array(numpy.ones_like(root._raw.example), "argument"), root._type.plain)
 
     def _note_effects(self):
         """Note which sources were written, and what became of gradients."""
@@ -374,7 +374,7 @@ class Captured:
         stepped = {id(p) for step in recorder.steps if step.kind == "python" for p in step.function.params}
         for source in self.sources:
             source.written, source.writes = source.value.buffer in touched, source.tensor._version
-            if source.tensor._data.value.key != source.value.key:
+            if source.tensor._raw.value.key != source.value.key:
                 raise recorder.refusal("a tensor that the program was given gets other memory or another shape")
             if source.tensor._edge is not (LEAF if source.leads else None):
                 raise recorder.refusal("a tensor that the program was given requires a gradient from now on, or none")
@@ -391,7 +391,7 @@ class Captured:
                     source.grad.written = source.grad.value.buffer in touched
                     self.touches_grads |= source.grad.written or source.grad.value.buffer in read
             else:
-                source.final = None if source.final is None else source.final._data.value
+                source.final = None if source.final is None else source.final._raw.value
                 self.touches_grads = True
         written = [s for s in self.sources if s.written]
         for source in written:
@@ -458,7 +458,7 @@ def is_plain(tensor) -> bool:
     """Whether a tensor is of the CPU, and has nothing rare about it."""
     lay_out(tensor)
     ttype = tensor._type
-    return ttype.device.type == "cpu" and ttype.plain is ttype and type(tensor._data) is numpy.ndarray
+    return ttype.device.type == "cpu" and ttype.plain is ttype and type(tensor._raw) is numpy.ndarray
 
 
 def _is_of_a_capture(item) -> bool:
@@ -466,6 +466,6 @@ def _is_of_a_capture(item) -> bool:
     if isinstance(item, PLAIN):
         return False
     try:
-        return any(type(tensor._data) is Array for tensor in World([item]).tensors)
+        return any(type(tensor._raw) is Array for tensor in World([item]).tensors)
     except CaptureError:
         return True

@@ -50,9 +50,9 @@ def shape_of(args, kwargs):
 
 def signature_of(tensors, args, kwargs, grad) -> tuple:
     """Return what a call is like as (structure, sizes)."""
-    kinds = [(t._type, t._data.ndim, t._edge is not None, t._data.flags.c_contiguous) for t in tensors]
+    kinds = [(t._type, t._raw.ndim, t._edge is not None, t._raw.flags.c_contiguous) for t in tensors]
     structure = (shape_of(args, kwargs), grad, get_default_dtype(), *kinds)
-    return structure, tuple([(t._data.shape, t._data.strides) for t in tensors])
+    return structure, tuple([(t._raw.shape, t._raw.strides) for t in tensors])
 
 
 class Guard:
@@ -111,12 +111,12 @@ class Guard:
                 return False
             if tensor._type.plain is not tensor._type:
                 lay_out(tensor)
-        fits = all([len(t._data.shape) == len(one[0]) for t, one in zip(tensors, self.types)])
-        size = fits and self.size_of([t._data.shape for t in tensors])
+        fits = all([len(t._raw.shape) == len(one[0]) for t, one in zip(tensors, self.types)])
+        size = fits and self.size_of([t._raw.shape for t in tensors])
         if not size:
             return False
         for tensor, (shape, strides, dtype, leads) in zip(tensors, self.types):
-            data = tensor._data
+            data = tensor._raw
             if self.scope is not None:
                 shape, strides = at((shape, strides), size)
             if type(data) is not numpy.ndarray or data.shape != shape or data.strides != strides or data.dtype != dtype:
@@ -141,8 +141,8 @@ class Guard:
 
     def overlap(self, tensors, others=()) -> bool:
         """Whether memory that is written is that of another tensor, of which one at least is an argument."""
-        arrays = [t._data for t in (*tensors, *others)]
-        ours = [tensors[s.place]._data if s.place is not None else s.tensor._data for s in self.written]
+        arrays = [t._raw for t in (*tensors, *others)]
+        ours = [tensors[s.place]._raw if s.place is not None else s.tensor._raw for s in self.written]
         return any(one is not other and numpy.may_share_memory(one, other) for one in ours for other in arrays)
 
     def settle(self, bound) -> None:

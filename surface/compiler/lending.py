@@ -12,7 +12,7 @@ import threading
 
 from plugrad import Tensor
 
-_NAMES = ("_data", "_type", "_edge", "_view", "_grad")
+_NAMES = ("_raw", "_type", "_edge", "_view", "_grad")
 _here = threading.local()  # `lent`: what the thread of the capture finds in tensors, by their ids
 
 

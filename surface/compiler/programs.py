@@ -351,7 +351,7 @@ class Program:
 
     def binds(self) -> bool:
         """Bind memory to the arrays that held tensors have now; say whether they are of the kind that was captured."""
-        now = [t._data for t in self.tensors]
+        now = [t._raw for t in self.tensors]
         if self.bound is None or not all(map(is_, now, self.bound)):
             for array, source in zip(now, self.held):
                 value = source.value

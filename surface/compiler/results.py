@@ -45,15 +45,15 @@ def results_of(captured, outputs, by_id) -> tuple:
 
 def _tensor(recorder, leaf, number) -> tuple:
     """Return what a program returns where that is a tensor of its own."""
-    if type(leaf._data) is not Array:
+    if type(leaf._raw) is not Array:
         raise recorder.refusal("a result is a tensor that the capture does not know")
     if leaf.__dict__ or leaf.retains_grad:
         raise recorder.refusal("a result has attributes or retains its gradient, which it would not again")
     edge = leaf._live_edge()
     if edge in (leaf, LEAF):
         raise recorder.refusal("a result is a leaf that requires a gradient, which is new at each call")
-    host = device("cpu").tensor_type(leaf._data.dtype)
-    return "tensor", leaf._data.value, host.opened() if leaf._type.is_open else host, -1 if edge is None else number
+    host = device("cpu").tensor_type(leaf._raw.dtype)
+    return "tensor", leaf._raw.value, host.opened() if leaf._type.is_open else host, -1 if edge is None else number
 
 
 def own_memory(results) -> list:
@@ -80,8 +80,8 @@ def part(whole, value, ttype, size):
     """Return a part of a result that has no history of its own, and gets none where the whole has one."""
     shape, strides, offset = at((value.shape, value.strides, value.offset), size)
     if whole._edge is not None:
-        return make(numpy.ndarray(shape, value.dtype, whole._data, offset, strides), ttype)
-    if shape == whole._data.shape and strides == whole._data.strides and not offset:
+        return make(numpy.ndarray(shape, value.dtype, whole._raw, offset, strides), ttype)
+    if shape == whole._raw.shape and strides == whole._raw.strides and not offset:
         return whole.view(shape)
     width = value.dtype.itemsize
     return whole.as_strided(shape, [n // width for n in strides], offset // width)

@@ -82,7 +82,7 @@ def written_run(program):
     lines.append("code = instance.code")
     for place, value in program.arguments:
         call = "code.give" if value.buffer.kind == "given" else "instance.take"
-        lines.append(f"{call}({name(value)}, tensors[{place}]._data)")
+        lines.append(f"{call}({name(value)}, tensors[{place}]._raw)")
     if any(buffer.kind == "initial" for buffer in program.graph.buffers):
         lines += ["for array, owner in instance.initial:", "    array[...] = owner"]
     if program.has_effects:
@@ -107,7 +107,7 @@ def written_run(program):
         out = f"instance.out({name(item)}, taken)" if program.has_effects else source.out(item)
         lines.append(f"r{len(results)} = make({out}, {name(entry[2])}{edge})")
         if item.buffer in program.read_late:
-            saved.append(f"r{len(results)}._data, ")
+            saved.append(f"r{len(results)}._raw, ")
         results.append(f"r{len(results)}")
     if not has_node or captured.spent is not None:
         lines.append("program.give_back(instance)")
@@ -144,12 +144,12 @@ def _direct_run(source):
         if entry[0] == "tensor":  # as `make` has it, without the time of a call
             arrays.append(f"a{len(arrays)}")
             results.append(f"r{len(arrays)}")
-            slots = ", ".join([f"{results[-1]}.{slot}" for slot in ("_data", "_type", "_edge", "_view")])
+            slots = ", ".join([f"{results[-1]}.{slot}" for slot in ("_raw", "_type", "_edge", "_view")])
             parts = f"{arrays[-1]}, {source.name(entry[2])}, None, None"
             tensors += [f"{results[-1]} = new(Tensor)", f"{slots} = {parts}"]
         else:
             results.append(source.plain(entry[1]) if entry[0] == "plain" else source.source(entry[1]))
-    given = ", ".join(f"tensors[{place}]._data" for place, _ in program.arguments)
+    given = ", ".join(f"tensors[{place}]._raw" for place, _ in program.arguments)
     call = f"{', '.join(arrays)} = instance.code.direct({given})"
     source.lines.append(call if program.is_quiet else f"with quiet(): {call}")
     source.lines += ["if instance.keep is program.bound:", "    free.append(instance)", *tensors]
@@ -190,7 +190,7 @@ def _add_node(source):
         source.lines.append("node.saved = None")
         return
     read = [s for s in (*program.given, *program.held) if s.value.buffer in program.read_late]
-    saved = "".join(f"{source.source(s)}._data, " for s in read if s.value.buffer.kind != "argument")
+    saved = "".join(f"{source.source(s)}._raw, " for s in read if s.value.buffer.kind != "argument")
     source.lines += [f"node.saved = ({saved})", "program.lent.append((ref(node), instance))"]
 
 
@@ -224,7 +224,7 @@ def with_effects(program, instance, tensors, taken):
     everybody = (*tensors, *program.tensors)
     with quiet():
         for value, number in program.old_grads:
-            instance.take(value, everybody[number]._grad._data)
+            instance.take(value, everybody[number]._grad._raw)
         for number in program.dropped_grads:
             everybody[number]._grad = None
         try:
@@ -242,7 +242,7 @@ def _write_back(program, instance, tensors):
         for _ in range(source.writes):  # none through `.data`
             touch(tensor)
         if source.place is not None:
-            tensor._data[...] = instance.on(source.value)
+            tensor._raw[...] = instance.on(source.value)
 
 
 def _leave_gradients(program, instance, everybody, taken):
@@ -253,7 +253,7 @@ def _leave_gradients(program, instance, everybody, taken):
             tensor._grad = make(instance.out(source.final, taken), tensor._type.plain)
         elif source.grad is not None and source.grad.written:
             touch(tensor._grad)
-            tensor._grad._data[...] = instance.on(source.grad.value)
+            tensor._grad._raw[...] = instance.on(source.grad.value)
 
 
 _ONCE = "can't be differentiated twice: call the function that was compiled itself"
@@ -263,8 +263,8 @@ def _is_as_at(seq, program, instance, args, kwargs) -> bool:
     """Whether all that the call with a node of that number read is what it was then: the call can be repeated."""
     if get_default_dtype() is not program.guard.dtype or not program.world.holds():
         return False
-    held = [t._data for t in program.tensors]
-    given = [leaf._data for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    held = [t._raw for t in program.tensors]
+    given = [leaf._raw for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     bound = instance.keep is not None and all(map(is_, held, instance.keep))
     return bound and not any(written_since(array, seq) for array in (*held, *given))
 

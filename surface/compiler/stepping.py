@@ -107,7 +107,7 @@ class Steps(Restoring):
             source, grad = by_id[id(p)], p.grad
             if source.grad is not None and grad is source.grad.tensor:
                 raise recorder.refusal("an optimizer uses gradients from before the call: call zero_grad() first")
-            grads.append(None if grad is None else grad._data.value)
+            grads.append(None if grad is None else grad._raw.value)
         step = own or functools.partial(type(optimizer).step, optimizer)
         function = _OptimizerStep(step, params, grads)
         recorder.note(Step("python", "optimizer.step", function, tuple(grads), {}, (), (), "python"))

@@ -132,7 +132,7 @@ class _Calls:
         slopes = [(a - b) // (self.size - self.before) for a, b in zip(now, then)]
         if not any(slopes):
             return tensor
-        array, shape = tensor._data, [n + slope * (size - self.size) for n, slope in zip(now, slopes)]
+        array, shape = tensor._raw, [n + slope * (size - self.size) for n, slope in zip(now, slopes)]
         if min(shape) < 0 or not array.size or not array.flags.c_contiguous:
             raise CaptureError("a tensor whose size varies has no elements, or is not in row-major order")
         for dim, n in enumerate(shape):

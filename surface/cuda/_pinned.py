@@ -12,7 +12,7 @@ def is_pinned(tensor) -> bool:
     """Whether a tensor is in memory that was pinned by CuPy; never without a CUDA device."""
     if tensor.device.type != "cpu" or not plugrad.cuda.is_initialized():
         return False
-    owner = tensor._data
+    owner = tensor._raw
     while isinstance(owner, numpy.ndarray):
         owner = owner.base
     owner = owner.obj if isinstance(owner, memoryview) else owner
@@ -25,7 +25,7 @@ def pin(tensor):
         return tensor
     if tensor.device.type != "cpu":
         raise RuntimeError(f"cannot pin '{tensor.type()}': only dense CPU tensors can be pinned")
-    array = tensor.detach()._data
+    array = tensor.detach()._raw
     memory = plugrad.cuda._runtime().alloc_pinned_memory(max(array.nbytes, 1))
     copied = numpy.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
     copied[...] = array

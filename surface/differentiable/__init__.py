@@ -80,7 +80,7 @@ def _update(optimizer, p, options, slots):
 
 def _slot(optimizer, p, initial, value):
     """Return one kind of state for a parameter; where its elements are its class's matter, the class makes it."""
-    if callable(initial) and isinstance(p._data, WrapperArray):
+    if callable(initial) and isinstance(p._raw, WrapperArray):
         return _value(initial(_Functions(), _Like(p.detach())))
     return optimizer._make_slot(p, initial, value)
 
@@ -205,7 +205,7 @@ class _Like(_Array):
     @property
     def dtype(self):
         """The dtype as arrays have it."""
-        return self.value._data.dtype
+        return self.value._raw.dtype
 
 
 def _define(name):

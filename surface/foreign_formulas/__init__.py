@@ -46,7 +46,7 @@ def _refusing(record):
 def first_order(node, g, saved, retain):
     """Return the gradients of a node whose op says once=True as Tensors that refuse to be differentiated."""
     given = g.grads if isinstance(g, Outputs) else {0: g}
-    raw = {i: grad._data for i, grad in given.items()}
+    raw = {i: grad._raw for i, grad in given.items()}
     raw = Outputs(raw) if isinstance(g, Outputs) else raw[0]
     grads = node.pull(array_ops(raw), raw, node.values(), retain)
     grads = [grad if grad is None else from_raw(grad) for grad in grads]

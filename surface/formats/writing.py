@@ -30,7 +30,7 @@ def aligned_member(name, position):
 def memory_of(tensor) -> tuple:
     """Return a tensor's array, up to date and in the order that the tensor says that it has, and its backend."""
     tensor._refresh(False)
-    return lay_out(tensor)._data, tensor._type.backend
+    return lay_out(tensor)._raw, tensor._type.backend
 
 
 class Memory:

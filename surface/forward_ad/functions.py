@@ -138,5 +138,5 @@ def _check(node, outputs, tangents, arguments, before) -> None:
 
 def _shares(tensor, others) -> bool:
     """Whether a tensor lies in the memory of one of some others."""
-    storage = lambda one: one._type.backend.storage(one._data)  # noqa: E731
+    storage = lambda one: one._type.backend.storage(one._raw)  # noqa: E731
     return any(isinstance(one, Tensor) and storage(one) is storage(tensor) for one in others)

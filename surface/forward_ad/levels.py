@@ -168,7 +168,7 @@ def check_out(op, out) -> None:
 
 def old_value(target):
     """Return a copy of a tensor that is to be written, with copies of its tangents: what nodes may save of it."""
-    old = Tensor._from_raw(target._data.copy())
+    old = Tensor._from_raw(target._raw.copy())
     old._edge = target._edge
     for level, tangents in target.__dict__.get("_tangents", {}).items():
         level.put_on(old, tuple([None if one is None else one.clone() for one in tangents]))
@@ -224,7 +224,7 @@ def _views_of(base, known: int) -> list:
 
     They are searched for only if more than `known` arrays hold the memory.
     """
-    owner = base._data
+    owner = base._raw
     while type(getattr(owner, "base", None)) is type(owner):
         owner = owner.base
     if sys.getrefcount(owner) <= known + 2:  # this function and its call of `getrefcount` hold it, too

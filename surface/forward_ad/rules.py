@@ -348,5 +348,5 @@ def transpose(op, formula, ops, g, needs, values):
     given = iter(grads)
     gradients = [None if tangent is None else next(given) for tangent in tangents]
     if not recorded:
-        gradients = [None if grad is None else grad._data for grad in gradients]
+        gradients = [None if grad is None else grad._raw for grad in gradients]
     return gradients if len(gradients) > 1 else gradients[0]

@@ -226,7 +226,7 @@ def _common_view(parts, dim, bases):
     for part in parts:
         if part._base is not first._base or part.requires_grad or (part.shape, part.stride(), part.dtype) != layout:
             return None
-    if any(copy_behind(part._data) is not None for part in parts):  # conjugates, copies that stand for views
+    if any(copy_behind(part._raw) is not None for part in parts):  # conjugates, copies that stand for views
         return None
     offsets = [part.storage_offset() for part in parts]
     steps = {after - before for before, after in zip(offsets, offsets[1:])} or {0}

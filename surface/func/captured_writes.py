@@ -69,9 +69,9 @@ class Once:
 
 def _storage(tensor):
     """Return the memory of a tensor, None where it has none or other than a strided array."""
-    if tensor._type.symbolic or tensor.is_sparse or tensor._data is None:
+    if tensor._type.symbolic or tensor.is_sparse or tensor._raw is None:
         return None
-    return tensor._type.backend.storage(tensor._data)
+    return tensor._type.backend.storage(tensor._raw)
 
 
 class _Watch:

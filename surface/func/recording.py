@@ -24,7 +24,7 @@ from plugrad.graph.modes import writes
 
 
 def _storage(tensor):
-    return tensor._type.backend.storage(tensor._data)
+    return tensor._type.backend.storage(tensor._raw)
 
 
 class Recorded(Restoring):

@@ -39,7 +39,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         result = from_raw(numpy.asarray(obj)).to(device, dtype)
     else:
         result = as_tensor(obj, dtype=dtype, device=device)
-    if copy and isinstance(obj, (Tensor, numpy.ndarray)) and result._data is getattr(obj, "_data", obj):
+    if copy and isinstance(obj, (Tensor, numpy.ndarray)) and result._raw is getattr(obj, "_raw", obj):
         result = result.clone()
     if requires_grad is None:
         requires_grad = isinstance(obj, Tensor) and obj.requires_grad

@@ -107,7 +107,7 @@ def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
     if copy:
         self = self.clone()
     if here[0] != _CPU:
-        return self._data.__dlpack__(stream=None if stream == -1 else stream, max_version=max_version)
+        return self._raw.__dlpack__(stream=None if stream == -1 else stream, max_version=max_version)
     if stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
     code = _CODES.get(self.dtype)
@@ -123,7 +123,7 @@ def __dlpack_device__(self):
     """Return DLPack's number of the tensor's kind of device, and which of them it is."""
     if self.is_meta:
         raise ValueError("Unknown device type meta for Dlpack")
-    return (_CPU, 0) if self.device.type == "cpu" else tuple(self._data.__dlpack_device__())
+    return (_CPU, 0) if self.device.type == "cpu" else tuple(self._raw.__dlpack_device__())
 
 
 # ------------------------------------------------------------------------------------------------------- import

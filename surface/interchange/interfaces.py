@@ -40,7 +40,7 @@ def __cuda_array_interface__(self):
             "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
             "var.detach() to get Variable that doesn't require grad."
         )
-    return self._data.__cuda_array_interface__
+    return self._raw.__cuda_array_interface__
 
 
 def _strided(tensor, what, kind, instead):

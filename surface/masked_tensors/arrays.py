@@ -44,7 +44,7 @@ class MaskedArray(HeldArray):
         """Return the elements, with zero for those that are masked out."""
         if hasattr(self.data, "with_values"):
             return self.data.with_values(numpy.where(self.mask.values, self.data.values, 0).astype(self.dtype))
-        return from_raw(self.data).masked_fill(from_raw(self.mask).logical_not(), 0)._data
+        return from_raw(self.data).masked_fill(from_raw(self.mask).logical_not(), 0)._raw
 
     def __add__(self, other):
         """Return a sum of gradients: what one of them masks out adds nothing to it."""

@@ -37,7 +37,7 @@ def _masks_match(one, other) -> bool:
 
 def common_mask(tensors):
     """Return the mask of masked tensors; ValueError if they have several."""
-    first, *others = [one._data.mask for one in tensors]
+    first, *others = [one._raw.mask for one in tensors]
     mask = tensors[0].get_mask()
     for raw, one in zip(others, tensors[1:]):
         theirs = one.get_mask()
@@ -72,7 +72,7 @@ def _of_entries(func, mask, args, kwargs):
         value = _elements(value)
         if not isinstance(value, Tensor) or value.ndim == 0 and not isinstance(value, SparseTensor):
             return value
-        if not isinstance(value, SparseTensor) or not value._data.is_like(mask._data):
+        if not isinstance(value, SparseTensor) or not value._raw.is_like(mask._raw):
             raise ValueError(
                 f"{func.__name__}: operands of a sparse masked tensor must be numbers, or sparse tensors with the "
                 "same indices; write x.to_dense() first"
@@ -80,7 +80,7 @@ def _of_entries(func, mask, args, kwargs):
         return values_of(value)
 
     values = func(*map(entries, args), **{name: entries(value) for name, value in kwargs.items()})
-    return masking(build(values, mask._data.pattern()), mask)
+    return masking(build(values, mask._raw.pattern()), mask)
 
 
 @rule("__rsub__")

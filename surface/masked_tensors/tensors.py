@@ -75,7 +75,7 @@ class MaskedTensor(Held, Tensor):
     @property
     def layout(self):
         """The layout of the elements: strided, or that of a sparse tensor."""
-        return from_raw(self._data.data).layout
+        return from_raw(self._raw.data).layout
 
     @property
     def is_sparse(self) -> bool:
@@ -85,17 +85,17 @@ class MaskedTensor(Held, Tensor):
     @property
     def is_sparse_csr(self) -> bool:
         """Whether elements and mask are sparse matrices compressed by rows."""
-        return from_raw(self._data.data).is_sparse_csr
+        return from_raw(self._raw.data).is_sparse_csr
 
     def stride(self, dim=None):
         """Return the step between elements of all dimensions or of one."""
-        return from_raw(self._data.data).stride(dim)
+        return from_raw(self._raw.data).stride(dim)
 
     def is_contiguous(self, memory_format=None) -> bool:
         """Whether the elements lie in row-major order; ValueError for sparse ones."""
         if self.is_sparse:
             raise ValueError("MaskedTensors with sparse data do not have is_contiguous")
-        return from_raw(self._data.data).is_contiguous(memory_format)
+        return from_raw(self._raw.data).is_contiguous(memory_format)
 
     def get_data(self):
         """Return the elements, also those that are masked out; gradients pass."""
@@ -103,7 +103,7 @@ class MaskedTensor(Held, Tensor):
 
     def get_mask(self):
         """Return the mask: True where an element is seen."""
-        return from_raw(self._data.mask)
+        return from_raw(self._raw.mask)
 
     def to_tensor(self, value):
         """Return an ordinary tensor, with a value in the place of what is masked out."""
@@ -115,7 +115,7 @@ class MaskedTensor(Held, Tensor):
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
         if not self.get_mask().item():
             raise ValueError("item(): the element is masked out: ask get_data(), or to_tensor(value)")
-        return from_raw(self._data.data).item()
+        return from_raw(self._raw.data).item()
 
     def __bool__(self):
         return bool(self.item())
@@ -147,7 +147,7 @@ class MaskedTensor(Held, Tensor):
         return self.to_sparse(layout=plugrad.sparse_csr)
 
     def __reduce_ex__(self, protocol):
-        return _rebuilt, (from_raw(self._data.data), self.get_mask(), self.requires_grad)
+        return _rebuilt, (from_raw(self._raw.data), self.get_mask(), self.requires_grad)
 
 
 def _rebuilt(data, mask, requires_grad):
@@ -170,8 +170,8 @@ class Elements(autograd.Function):
 
     @staticmethod
     def forward(ctx, masked):
-        ctx.mask = masked._data.mask
-        return from_raw(masked._data.data)
+        ctx.mask = masked._raw.mask
+        return from_raw(masked._raw.data)
 
     @staticmethod
     def backward(ctx, grad):
@@ -184,7 +184,7 @@ class Masking(autograd.Function):
     @staticmethod
     def forward(ctx, data, mask):
         ctx.of_leaf = data.is_leaf
-        return wrap(MaskedArray(data._data, mask._data))
+        return wrap(MaskedArray(data._raw, mask._raw))
 
     @staticmethod
     def backward(ctx, grad):
@@ -195,12 +195,12 @@ class Masking(autograd.Function):
 
 def elements_of(masked):
     """Return the elements of a masked tensor, with its history."""
-    return Elements.apply(masked) if masked.requires_grad else from_raw(masked._data.data)
+    return Elements.apply(masked) if masked.requires_grad else from_raw(masked._raw.data)
 
 
 def masking(data, mask):
     """Return a masked tensor of some elements, with their history."""
-    return Masking.apply(data, mask) if data.requires_grad else wrap(MaskedArray(data._data, mask._data))
+    return Masking.apply(data, mask) if data.requires_grad else wrap(MaskedArray(data._raw, mask._raw))
 
 
 def is_masked_tensor(obj, /) -> bool:
@@ -280,9 +280,9 @@ def _checked(data, mask):
         raise ValueError(f"data.size() must equal mask.size(). Got {list(data.shape)} and {list(mask.shape)}")
     if data.layout is not plugrad.strided:
         data, mask = (one.coalesce() if one.is_sparse else one for one in (data, mask))
-        if not data._data.is_like(mask._data):
+        if not data._raw.is_like(mask._raw):
             data = data.sparse_mask(mask)
-    return MaskedArray(data._data, mask._data)
+    return MaskedArray(data._raw, mask._raw)
 
 
 # ---------------------------------------------------------------------------------------------------- text

@@ -126,7 +126,7 @@ def _walk(losses, wanted, reached):
             handles.append(node.register_hook(note(node)))
     try:
         roots = [loss for loss in losses if _edge(loss) is not None]
-        ones = [from_raw(loss._type.ones(loss._data.shape)) for loss in roots]
+        ones = [from_raw(loss._type.ones(loss._raw.shape)) for loss in roots]
         grads = autograd.grad(roots, wanted, ones, retain_graph=True, allow_unused=True)
     finally:
         for handle in handles:

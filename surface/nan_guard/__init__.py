@@ -114,7 +114,7 @@ class RepairingWalk(CarefulWalk):
     def formulas(self, F, node, g, saved):
         if not node.scales or self.on_tensors and g._type.symbolic:
             return super().formulas(F, node, g, saved)
-        raw_F, arrays = (array_ops(g._data), node.values()) if self.on_tensors else (F, saved)
+        raw_F, arrays = (array_ops(g._raw), node.values()) if self.on_tensors else (F, saved)
         return repaired(F, raw_F, node, g, arrays, super().formulas(F, node, g, saved))
 
 
@@ -271,7 +271,7 @@ def _has_nan(grad) -> bool:
             return False
         if type(grad) is Outputs:
             return any([_has_nan(part) for part in grad.grads.values()])
-        grad = getattr(grad, "_data", grad)
+        grad = getattr(grad, "_raw", grad)
     elif grad.size <= _TINY:
         total = sum(grad.ravel().tolist())
         if total == total:
@@ -313,10 +313,10 @@ def repaired(F, raw_F, node, g, saved, grads):
     derivative comes through them.
     """
     on_tensors = type(g) is not numpy.ndarray
-    incoming = getattr(g, "_data", g) if on_tensors else g
+    incoming = getattr(g, "_raw", g) if on_tensors else g
     is_zero = is_infinite = slopes = results = None
     for position, grad in enumerate(grads):
-        raw = getattr(grad, "_data", grad) if on_tensors else grad
+        raw = getattr(grad, "_raw", grad) if on_tensors else grad
         if raw is None or raw is incoming or raw.shape != incoming.shape:
             continue
         is_nan = raw != raw

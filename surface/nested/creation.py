@@ -91,7 +91,7 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     if not is_jagged:
         return build(values.reshape(-1), ListArray(None, [ts.shape[1:]] * count))
     offsets = plugrad.arange(count + 1, device=values.device) * length
-    return build(values.flatten(0, 1), JaggedArray(None, offsets._data))
+    return build(values.flatten(0, 1), JaggedArray(None, offsets._raw))
 
 
 def _joined(tensors, dtype, device, is_jagged):
@@ -118,7 +118,7 @@ def _joined(tensors, dtype, device, is_jagged):
         )
     along = irregular[0] if irregular else 0
     lengths = plugrad.tensor([0, *(one.shape[along] for one in tensors)], device=tensors[0].device)
-    return build(plugrad.cat(tensors, along), JaggedArray(None, lengths.cumsum(0)._data, None, along + 1))
+    return build(plugrad.cat(tensors, along), JaggedArray(None, lengths.cumsum(0)._raw, None, along + 1))
 
 
 @checked(values="tensor", offsets="tensor?", lengths="tensor?", jagged_dim="int?", min_seqlen="int?", max_seqlen="int?")
@@ -151,8 +151,8 @@ def nested_tensor_from_jagged(
         raise RuntimeError(f"values of {values.ndim} dimensions have no place for jagged_dim={jagged_dim}")
     if offsets.ndim != 1 or not len(offsets) or lengths is not None and len(lengths) != len(offsets) - 1:
         raise RuntimeError("nested_tensor_from_jagged(): offsets must be a vector, with one element more than lengths")
-    raw = None if lengths is None else lengths._data
-    return build(values, _checked(JaggedArray(None, offsets._data, raw, jagged_dim), values.shape[jagged_dim - 1]))
+    raw = None if lengths is None else lengths._raw
+    return build(values, _checked(JaggedArray(None, offsets._raw, raw, jagged_dim), values.shape[jagged_dim - 1]))
 
 
 def _checked(pattern, total):
@@ -197,7 +197,7 @@ def narrow(tensor, dim, start, length, layout=plugrad.strided):
     starts, lengths = (plugrad.as_tensor(one, device=tensor.device).expand(count) for one in (start, length))
     begins = plugrad.arange(count, device=tensor.device) * width + starts
     offsets = plugrad.cat([begins, begins.new_tensor([count * width])])
-    pattern = _checked(JaggedArray(None, offsets._data, lengths.contiguous()._data), count * width)
+    pattern = _checked(JaggedArray(None, offsets._raw, lengths.contiguous()._raw), count * width)
     return build(tensor.flatten(0, 1), pattern)
 
 
@@ -237,11 +237,11 @@ def to_padded_tensor(input, padding, output_size=None, out=None):
         raise RuntimeError("to_padded_tensor(): the input must be a nested tensor; nn.functional.pad pads dense ones")
     if out is not None:
         raise NotImplementedError("to_padded_tensor(): there is no out=; use the result")
-    size = _of_components(input) if isinstance(input, ListTensor) else list(input._data.shape)
+    size = _of_components(input) if isinstance(input, ListTensor) else list(input._raw.shape)
     if not isinstance(input, ListTensor):
-        if input._data.lengths is not None:
+        if input._raw.lengths is not None:
             raise RuntimeError("to_padded_tensor(): not supported for nested tensors with holes; write x.contiguous()")
-        size[input._data.ragged] = input._data.longest
+        size[input._raw.ragged] = input._raw.longest
     wanted = size if output_size is None else list(output_size)
     if len(wanted) != len(size):
         raise RuntimeError(f"Output size must have {len(size)} dimensions, but has {len(wanted)}")
@@ -256,7 +256,7 @@ def to_padded_tensor(input, padding, output_size=None, out=None):
 
 
 def _of_components(nested) -> list:
-    shapes = nested._data.shapes
+    shapes = nested._raw.shapes
     return [len(shapes), *(max(sizes) for sizes in zip(*shapes))]
 
 

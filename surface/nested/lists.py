@@ -35,7 +35,7 @@ def joined(parts):
 def unbind(input, dim=0):
     if axes(dim, input.ndim):
         raise RuntimeError(f"NestedTensor can only be unbound along dimension 0 got dimension {dim} instead.")
-    array = input._data
+    array = input._raw
     flat = values_of(input).split(array.counts) if array.shapes else ()
     return tuple([part.view(shape) for part, shape in zip(flat, array.shapes)])
 
@@ -63,15 +63,15 @@ def elementwise(func, *args, **kwargs):
     """A function of each element; of several tensors, all are nested with components of the same sizes."""
     first, *others = nested_among(args, kwargs)
     for one in others:
-        if not one._data.is_like(first._data):
+        if not one._raw.is_like(first._raw):
             raise RuntimeError(
                 f"{func.__name__} does not support broadcasting when given a NestedTensor: the components have sizes "
-                f"{first._data.shapes[:4]} and {one._data.shapes[:4]}"
+                f"{first._raw.shapes[:4]} and {one._raw.shapes[:4]}"
             )
     if any(_is_dense_operand(one) for one in (*args, *kwargs.values())):
         return _with_dense(func, first, args, kwargs)
     result = func(*map(dense, args), **{name: dense(value) for name, value in kwargs.items()})
-    return first if result._data is first._data.values else build(result, first._data.pattern())
+    return first if result._raw is first._raw.values else build(result, first._raw.pattern())
 
 
 form("strided", "dropout", "dropout_legacy")(dropout_by(elementwise))
@@ -104,7 +104,7 @@ def in_place(func, target, *args, **kwargs):
     """Write a nested tensor: its elements are those of a copy that was written."""
     check_leaf(target)
     others = nested_among(args, kwargs)
-    if not isinstance(target, NestedTensor) or any(not one._data.is_like(target._data) for one in others):
+    if not isinstance(target, NestedTensor) or any(not one._raw.is_like(target._raw) for one in others):
         raise RuntimeError(f"{func.__name__}: operands must be nested tensors with components of the same sizes")
     return take_over(target, elements_in_place(func, target, *args, **kwargs))
 

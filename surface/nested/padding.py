@@ -23,7 +23,7 @@ def seen(array, device):
 
 def pad(nested, value):
     """Return a dense tensor with the components of a jagged one, and a number behind them; gradients pass."""
-    array, values = nested._data, values_of(nested)
+    array, values = nested._raw, values_of(nested)
     numbers, there = places(array)
     index = plugrad.as_tensor(numbers.reshape(-1), device=values.device)
     if not values.shape[array.ragged - 1]:
@@ -54,7 +54,7 @@ def unpad(padded, pattern):
 
 def without_gaps(nested):
     """Return a jagged tensor whose components lie one after another, from the first place on, in row-major values."""
-    array, values = nested._data, values_of(nested)
+    array, values = nested._raw, values_of(nested)
     begins, lengths = array.bounds
     counts = numpy.concatenate([[0], numpy.cumsum(lengths)])
     if array.lengths is None and not begins[:1].any() and counts[-1] == values.shape[array.ragged - 1]:
@@ -62,4 +62,4 @@ def without_gaps(nested):
     index = numpy.repeat(begins - counts[:-1], lengths) + numpy.arange(counts[-1])
     picked = values.index_select(array.ragged - 1, plugrad.as_tensor(index, device=values.device))
     offsets = plugrad.as_tensor(counts, device=values.device)
-    return build(picked, type(array)(None, offsets._data, None, array.ragged))
+    return build(picked, type(array)(None, offsets._raw, None, array.ragged))

@@ -33,13 +33,13 @@ def alike(name, tensors):
     """Return the pattern of jagged tensors; RuntimeError if they are not ragged in the same way."""
     first, *others = tensors
     for one in others:
-        if not one._data.is_like(first._data) or one.ndim != first.ndim:
+        if not one._raw.is_like(first._raw) or one.ndim != first.ndim:
             shapes = " and ".join(str(tuple(tensor.shape)) for tensor in (first, one))
             raise RuntimeError(
                 f"cannot call {name} with inputs of shapes {shapes}: they are ragged in different ways. Make them of "
                 "one tensor of offsets by nested_tensor_from_jagged(values, x.offsets())"
             )
-    return first._data.pattern()
+    return first._raw.pattern()
 
 
 def fitted(name, value, nested):
@@ -48,7 +48,7 @@ def fitted(name, value, nested):
         return values_of(value)
     if not isinstance(value, Tensor) or not value.ndim:
         return value
-    array, ragged = nested._data, nested._data.ragged
+    array, ragged = nested._raw, nested._raw.ragged
     shape = (1,) * (nested.ndim - value.ndim) + tuple(value.shape)
     if len(shape) > nested.ndim or shape[ragged] != 1 or shape[0] not in (1, array.batch):
         raise RuntimeError(
@@ -71,7 +71,7 @@ def elementwise(func, *args, **kwargs):
     kwargs = {name: fitted(func.__name__, value, tensors[0]) for name, value in kwargs.items()}
     result = func(*args, **kwargs)
     same = isinstance(args[0], Tensor) and result is args[0] and isinstance(tensors[0], NestedTensor)
-    return tensors[0] if same or result._data is tensors[0]._data.values else build(result, pattern)
+    return tensors[0] if same or result._raw is tensors[0]._raw.values else build(result, pattern)
 
 
 def dropout_by(elementwise):
@@ -120,7 +120,7 @@ def inner(name, input, dim, extra=0):
     dim = axes(dim, input.ndim + extra)
     if dim == 0:
         raise RuntimeError(f"{name}(): not supported for NestedTensor on dim=0: write it of x.unbind()")
-    if dim == input._data.ragged and not extra:
+    if dim == input._raw.ragged and not extra:
         raise RuntimeError(f"{name}(): not supported for NestedTensor on ragged dim: write it of x.unbind()")
     return dim - 1
 
@@ -134,19 +134,19 @@ def _behind(array, dim):
 def unbind(input, dim=0):
     if axes(dim, input.ndim):
         raise RuntimeError(f"unbind(): nested tensors only support dim=0, got dim={dim}; write select(dim, i)")
-    values, along = values_of(input), input._data.ragged - 1
-    return tuple([values.narrow(along, int(b), int(n)) for b, n in zip(*input._data.bounds)])
+    values, along = values_of(input), input._raw.ragged - 1
+    return tuple([values.narrow(along, int(b), int(n)) for b, n in zip(*input._raw.bounds)])
 
 
 @rule("jagged", "select")
 def select(input, dim, index):
     if axes(dim, input.ndim) == 0:
-        begins, lengths = input._data.bounds
+        begins, lengths = input._raw.bounds
         if not -len(begins) <= index < len(begins):
             raise IndexError(f"select(): index {index} out of range for a nested tensor of {len(begins)} components")
-        return values_of(input).narrow(input._data.ragged - 1, int(begins[index]), int(lengths[index]))
+        return values_of(input).narrow(input._raw.ragged - 1, int(begins[index]), int(lengths[index]))
     at = inner("select", input, dim)
-    pattern = input._data.with_values(None, input._data.ragged - (at < input._data.ragged - 1))
+    pattern = input._raw.with_values(None, input._raw.ragged - (at < input._raw.ragged - 1))
     return build(values_of(input).select(at, index), pattern)
 
 
@@ -182,7 +182,7 @@ def _indexed(input, items, dim):
         elif isinstance(item, slice):
             at = inner("slice", input, dim)
             values = values_of(input)
-            input, dim = build(values[(slice(None),) * at + (item,)], input._data.pattern()), dim + 1
+            input, dim = build(values[(slice(None),) * at + (item,)], input._raw.pattern()), dim + 1
         else:
             raise NotImplementedError(f"an index of {type(item).__name__} has no rule for nested tensors: x.unbind()")
     return input
@@ -204,14 +204,14 @@ def permute(input, *dims):
         raise RuntimeError(f"permute(): a nested tensor of {input.ndim} dimensions needs as many, not {len(dims)}")
     if dims[0] != 0:
         raise ValueError("Permute is not supported on the batch dimension for jagged NT: it stays the first one")
-    pattern = input._data.with_values(None, dims.index(input._data.ragged))
+    pattern = input._raw.with_values(None, dims.index(input._raw.ragged))
     return build(values_of(input).permute([d - 1 for d in dims[1:]]), pattern)
 
 
 @rule("jagged", "unsqueeze")
 def unsqueeze(input, dim):
     at = inner("unsqueeze", input, dim, 1)
-    return build(values_of(input).unsqueeze(at), input._data.with_values(None, _behind(input._data, at)))
+    return build(values_of(input).unsqueeze(at), input._raw.with_values(None, _behind(input._raw, at)))
 
 
 @rule("jagged", "squeeze")
@@ -221,7 +221,7 @@ def squeeze(input, dim=None):
     at = inner("squeeze", input, dim)
     if input.shape[at + 1] != 1:
         return input
-    pattern = input._data.with_values(None, input._data.ragged - (at < input._data.ragged - 1))
+    pattern = input._raw.with_values(None, input._raw.ragged - (at < input._raw.ragged - 1))
     return build(values_of(input).squeeze(at), pattern)
 
 
@@ -231,7 +231,7 @@ def split(func, input, parts, dim=0):
     if at == 0 and func.__name__ == "chunk":
         return _batches(input, parts)
     at = inner(func.__name__, input, dim)
-    return tuple([build(part, input._data.pattern()) for part in func(values_of(input), parts, at)])
+    return tuple([build(part, input._raw.pattern()) for part in func(values_of(input), parts, at)])
 
 
 def _batches(input, parts):
@@ -239,7 +239,7 @@ def _batches(input, parts):
     each = -(-len(input) // parts)
     components = unbind(input)
     groups = [components[i : i + each] for i in range(0, len(components), each)]
-    return tuple([_of_components(group, input._data.ragged) for group in groups])
+    return tuple([_of_components(group, input._raw.ragged) for group in groups])
 
 
 def _of_components(components, ragged):
@@ -250,7 +250,7 @@ def _of_components(components, ragged):
 
 @form("jagged", "narrow")
 def narrow(func, input, dim, start, length):
-    return build(func(values_of(input), inner("narrow", input, dim), start, length), input._data.pattern())
+    return build(func(values_of(input), inner("narrow", input, dim), start, length), input._raw.pattern())
 
 
 @form("jagged", "cat", "concat", "concatenate")
@@ -278,7 +278,7 @@ def _require_nested(name, tensors):
 @rule("jagged", "expand", "broadcast_to")
 def expand(input, *size):
     size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    array = input._data
+    array = input._raw
     keeps = (-1, array.ragged_size)
     if len(size) != input.ndim or size[0] not in (-1, array.batch) or size[array.ragged] not in keeps:
         raise RuntimeError(
@@ -300,7 +300,7 @@ def expand_as(input, other):
 def reshape(input, *shape):
     """The values in another shape: sizes before and behind the ragged one can be split and joined."""
     shape = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
-    array, wrong = input._data, f"view(): cannot view shape {tuple(input.shape)} as {shape}"
+    array, wrong = input._raw, f"view(): cannot view shape {tuple(input.shape)} as {shape}"
     at = next((i for i, n in enumerate(shape) if isinstance(n, RaggedSize)), None)
     if at is None:  # -1 stands for the ragged size
         at = _place_of_ragged(array, shape)
@@ -347,23 +347,23 @@ def reshape_as(input, other):
 def unflatten(func, input, dim, sizes):
     at = inner("unflatten", input, dim)
     added = len(tuple(sizes)) - 1
-    ragged = input._data.ragged
-    pattern = input._data.with_values(None, ragged + (added if at < ragged - 1 else 0))
+    ragged = input._raw.ragged
+    pattern = input._raw.with_values(None, ragged + (added if at < ragged - 1 else 0))
     return build(func(values_of(input), at, sizes), pattern)
 
 
 @form("jagged", "flatten")
 def flatten(func, input, start_dim=0, end_dim=-1):
     start, end = (axes(d, input.ndim) for d in (start_dim, end_dim))
-    ragged = input._data.ragged
+    ragged = input._raw.ragged
     if start == 0 or start <= ragged <= end and start != end:
         what = "dim=0" if start == 0 else "ragged dim"
         raise RuntimeError(f"flatten(): not supported for NestedTensor on {what}: write x.values().flatten()")
     moved = ragged - (end - start if end < ragged else 0)
-    return build(func(values_of(input), start - 1, end - 1), input._data.with_values(None, moved))
+    return build(func(values_of(input), start - 1, end - 1), input._raw.with_values(None, moved))
 
 
 @rule("jagged", "equal")
 def equal(input, other):
     both = isinstance(input, NestedTensor) and isinstance(other, NestedTensor)
-    return both and input._data.is_like(other._data) and plugrad.equal(dense(input), dense(other))
+    return both and input._raw.is_like(other._raw) and plugrad.equal(dense(input), dense(other))

@@ -34,7 +34,7 @@ def _neutral(name, dtype):
 
 
 def _check(name, input, dims):
-    ragged = input._data.ragged
+    ragged = input._raw.ragged
     if 0 in dims and ragged not in dims:
         raise RuntimeError(
             f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested "
@@ -59,7 +59,7 @@ def _reduction(name):
             result = function(values_of(without_gaps(input)), **options)
             return result.reshape((1,) * input.ndim) if keepdim else result
         _check(name, input, dims)
-        array, keeps = input._data, {} if name == "count_nonzero" else {"keepdim": bool(keepdim)}
+        array, keeps = input._raw, {} if name == "count_nonzero" else {"keepdim": bool(keepdim)}
         if array.ragged not in dims:
             result = function(values_of(input), _inside(dims), **keeps, **options)
             moved = array.ragged if keepdim else array.ragged - sum(d < array.ragged for d in dims)
@@ -95,7 +95,7 @@ def _extreme(name):
             return function(values_of(without_gaps(input)))
         (dim,) = axes((dim,), input.ndim)
         _check(name, input, (dim,))
-        array = input._data
+        array = input._raw
         if dim == array.ragged:
             return function(pad(input, _neutral(name, input.dtype)), dim, keepdim)
         pair = function(values_of(input), dim - 1, keepdim)
@@ -119,11 +119,11 @@ def _softmax(name):
         (dim,) = axes((dim,), input.ndim)
         if dim == 0:
             raise RuntimeError(f"{name}(): not supported when reducing across the batch dimension for NestedTensor")
-        array = input._data
+        array = input._raw
         if dim != array.ragged:
             return build(function(values_of(input), dim - 1, dtype=dtype), array.pattern())
         input = without_gaps(input)
-        return unpad(function(pad(input, -math.inf), dim, dtype=dtype), input._data.pattern())
+        return unpad(function(pad(input, -math.inf), dim, dtype=dtype), input._raw.pattern())
 
     def of_functional(input, dim=None, _stacklevel=3, dtype=None):
         if dim is None:
@@ -142,7 +142,7 @@ def cumsum(input, dim, dtype=None):
     (dim,) = axes((dim,), input.ndim)
     if dim == 0:
         raise RuntimeError("cumsum(): not supported along the batch dimension of a nested tensor")
-    if dim != input._data.ragged:
-        return build(plugrad.cumsum(values_of(input), dim - 1, dtype=dtype), input._data.pattern())
+    if dim != input._raw.ragged:
+        return build(plugrad.cumsum(values_of(input), dim - 1, dtype=dtype), input._raw.pattern())
     input = without_gaps(input)
-    return unpad(plugrad.cumsum(pad(input, 0), dim, dtype=dtype), input._data.pattern())
+    return unpad(plugrad.cumsum(pad(input, 0), dim, dtype=dtype), input._raw.pattern())

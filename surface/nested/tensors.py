@@ -56,7 +56,7 @@ class NestedTensor(Held, Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         name, op, kwargs = name_of(func), getattr(func, "__op__", None), kwargs or {}
-        layouts = {one._data.layout for one in nested_among(args, kwargs)}
+        layouts = {one._raw.layout for one in nested_among(args, kwargs)}
         if len(layouts) > 1:
             raise RuntimeError(f"{name}: nested tensors of two layouts can't be used together; make all of them jagged")
         if kwargs.get("out") is not None:
@@ -82,11 +82,11 @@ class NestedTensor(Held, Tensor):
     @property
     def layout(self):
         """`jagged` or `strided`."""
-        return jagged if self._data.layout == "jagged" else plugrad.strided
+        return jagged if self._raw.layout == "jagged" else plugrad.strided
 
     def numel(self) -> int:
         """Return the number of elements of all components."""
-        return self._data.size
+        return self._raw.size
 
     nelement = numel
 
@@ -100,18 +100,18 @@ class NestedTensor(Held, Tensor):
 
     def offsets(self):
         """Return where the components begin in `values()`, and where the last one ends."""
-        return from_raw(self._data.offsets)
+        return from_raw(self._raw.offsets)
 
     def lengths(self):
         """Return the lengths of the components if they are less than from one offset to the next, else None."""
-        return None if self._data.lengths is None else from_raw(self._data.lengths)
+        return None if self._raw.lengths is None else from_raw(self._raw.lengths)
 
     _offsets = property(offsets)
     _lengths = property(lengths)
     _values = property(lambda self: values_of(self))
-    _ragged_idx = property(lambda self: self._data.ragged)
-    _max_seqlen = property(lambda self: self._data.longest)
-    _min_seqlen = property(lambda self: int(self._data.bounds[1].min(initial=self._data.longest)))
+    _ragged_idx = property(lambda self: self._raw.ragged)
+    _max_seqlen = property(lambda self: self._raw.longest)
+    _min_seqlen = property(lambda self: int(self._raw.bounds[1].min(initial=self._raw.longest)))
 
     def _get_max_seqlen(self) -> int:
         return self._max_seqlen
@@ -121,23 +121,23 @@ class NestedTensor(Held, Tensor):
 
     def stride(self, dim=None):
         """Return the steps between elements; those of the batch are a multiple of a symbol."""
-        steps = list(from_raw(self._data.values).stride())
-        steps.insert(0, self._data.ragged_size * steps[self._data.ragged - 1])
+        steps = list(from_raw(self._raw.values).stride())
+        steps.insert(0, self._raw.ragged_size * steps[self._raw.ragged - 1])
         return tuple(steps) if dim is None else steps[axes(dim, self.ndim)]
 
     def is_contiguous(self, memory_format=None) -> bool:
         """Return whether the values lie in memory in row-major order, without gaps."""
-        return self._data.lengths is None and from_raw(self._data.values).is_contiguous()
+        return self._raw.lengths is None and from_raw(self._raw.values).is_contiguous()
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
-        return from_raw(self._data.values).data_ptr()
+        return from_raw(self._raw.values).data_ptr()
 
     def item(self):
         """Return the only element as a Python number."""
         if self.numel() != 1:
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-        return from_raw(self._data.values).item()
+        return from_raw(self._raw.values).item()
 
     def _refuse(self, *args, **kwargs):
         raise RuntimeError("not supported for nested tensors: write x.values(), or x.to_padded_tensor(0.0), first")
@@ -151,7 +151,7 @@ class NestedTensor(Held, Tensor):
         return iter(self.unbind())
 
     def __repr__(self, *, tensor_contents=None):
-        array, facts = self._data, ""
+        array, facts = self._raw, ""
         if self.requires_grad:
             facts = f", grad_fn={self.grad_fn}" if self.grad_fn is not None else ", requires_grad=True"
         size = "(" + ", ".join(map(repr, array.shape)) + ")"
@@ -162,7 +162,7 @@ class NestedTensor(Held, Tensor):
 
     def parts(self) -> tuple:
         """Return all that makes up the tensor; see rebuild."""
-        values, ragged = from_raw(self._data.values), self._data.ragged
+        values, ragged = from_raw(self._raw.values), self._raw.ragged
         return "jagged", self.requires_grad, values, ragged, self.offsets(), self.lengths()
 
 
@@ -190,7 +190,7 @@ class ListTensor(NestedTensor):
         if dim is None:
             return self.shape
         dim = axes(dim, self.ndim)
-        size = self._data.shape[dim]
+        size = self._raw.shape[dim]
         if not isinstance(size, int):
             raise RuntimeError(f"Given dimension {dim} is irregular and does not have a size: see x.unbind()")
         return size
@@ -219,7 +219,7 @@ class ListTensor(NestedTensor):
 
     def parts(self) -> tuple:
         """Return all that makes up the tensor; see rebuild."""
-        return "strided", self.requires_grad, from_raw(self._data.values), tuple(self._data.shapes)
+        return "strided", self.requires_grad, from_raw(self._raw.values), tuple(self._raw.shapes)
 
 
 def rebuild(layout, requires_grad, values, *parts):
@@ -234,7 +234,7 @@ def rebuild(layout, requires_grad, values, *parts):
     (shapes,) = parts
     if any(type(n) is not int or n < 0 for shape in shapes for n in shape) or len({*map(len, shapes)}) > 1:
         raise ValueError(f"{shapes} are no shapes of one number of dimensions")
-    array = ListArray(values._data, shapes)
+    array = ListArray(values._raw, shapes)
     if values.ndim != 1 or sum(array.counts) != values.numel():
         raise ValueError(f"{values.numel()} elements are not those of components of the sizes {shapes}")
     return wrap(array).requires_grad_(requires_grad)
@@ -257,8 +257,8 @@ class Values(autograd.Function):
 
     @staticmethod
     def forward(ctx, nested):
-        ctx.pattern = nested._data.pattern()
-        return from_raw(nested._data.values)
+        ctx.pattern = nested._raw.pattern()
+        return from_raw(nested._raw.values)
 
     @staticmethod
     def backward(ctx, grad):
@@ -270,7 +270,7 @@ class Build(autograd.Function):
 
     @staticmethod
     def forward(ctx, values, pattern):
-        return wrap(pattern.with_values(values._data))
+        return wrap(pattern.with_values(values._raw))
 
     @staticmethod
     def backward(ctx, grad):
@@ -279,12 +279,12 @@ class Build(autograd.Function):
 
 def values_of(nested):
     """Return the elements of a nested tensor, with its history."""
-    return Values.apply(nested) if nested.requires_grad else from_raw(nested._data.values)
+    return Values.apply(nested) if nested.requires_grad else from_raw(nested._raw.values)
 
 
 def build(values, pattern: NestedArray):
     """Return a nested tensor of a pattern, with the history of its elements."""
-    return Build.apply(values, pattern) if values.requires_grad else wrap(pattern.with_values(values._data))
+    return Build.apply(values, pattern) if values.requires_grad else wrap(pattern.with_values(values._raw))
 
 
 def dense(value):
@@ -295,4 +295,4 @@ def dense(value):
 def elements_in_place(func, target, *args, **kwargs):
     """Return what a function that writes in place makes of a copy of a nested tensor's elements."""
     copied = values_of(target).clone()
-    return build(func(copied, *map(dense, args), **kwargs), target._data.pattern())
+    return build(func(copied, *map(dense, args), **kwargs), target._raw.pattern())

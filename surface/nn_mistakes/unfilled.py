@@ -204,7 +204,7 @@ def _readable(tensor):
 
 
 def _storage(tensor):
-    return tensor._type.backend.storage(tensor._data)
+    return tensor._type.backend.storage(tensor._raw)
 
 
 def _writes(name: str) -> bool:

@@ -63,7 +63,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 
 def _norm_at_once(tensors):
     many = many_of(tensors)
-    total = False if many is None else many.norm([t._data for t in tensors])
+    total = False if many is None else many.norm([t._raw for t in tensors])
     return None if total is False else from_raw(total)
 
 
@@ -87,7 +87,7 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None) -> Non
         raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {total_norm.ndim} dimensions")
     many = many_of([*gradients, total_norm])
     with held_back():
-        if many is not None and many.clip([grad._data for grad in gradients], total_norm._data, max_norm):
+        if many is not None and many.clip([grad._raw for grad in gradients], total_norm._raw, max_norm):
             return touched(gradients)
         factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
         for grad in gradients:

@@ -216,4 +216,4 @@ class Graph:
 def _array(tensor) -> numpy.ndarray:
     """Return a tensor's elements, of whichever dtype."""
     tensor = tensor.cpu().contiguous()
-    return tensor.numpy(force=True) if tensor.dtype.numpy.kind in "?biufc" else numpy.asarray(tensor._data)
+    return tensor.numpy(force=True) if tensor.dtype.numpy.kind in "?biufc" else numpy.asarray(tensor._raw)

@@ -31,21 +31,21 @@ class ONNXProgram:
     """A model as ONNX: `save(path)` writes it, `bytes(program)` is what is written."""
 
     def __init__(self, data: bytes, input_names, output_names):
-        self._data, self.input_names, self.output_names = data, list(input_names), list(output_names)
+        self._raw, self.input_names, self.output_names = data, list(input_names), list(output_names)
 
     def save(self, destination) -> None:
         """Write the model to a path or to a file that is open for writing."""
         if hasattr(destination, "write"):
-            destination.write(self._data)
+            destination.write(self._raw)
             return
         with replacing(destination) as file:
-            file.write(self._data)
+            file.write(self._raw)
 
     def __bytes__(self):
-        return self._data
+        return self._raw
 
     def __repr__(self):
-        return f"<ONNXProgram: {len(self._data)} bytes, {self.input_names} -> {self.output_names}>"
+        return f"<ONNXProgram: {len(self._raw)} bytes, {self.input_names} -> {self.output_names}>"
 
 
 def export(

@@ -25,7 +25,7 @@ class _Copy:
 def note_copy(array, tensor) -> None:
     """Note of an array that it is what a tensor holds, in another dtype."""
     if hasattr(array, "dtype") and not tensor._type.symbolic:
-        copied[id(array)] = _Copy(array, tensor._type.backend.storage(tensor._data))
+        copied[id(array)] = _Copy(array, tensor._type.backend.storage(tensor._raw))
 
 
 def keep_old_value(node, target) -> None:
@@ -33,7 +33,7 @@ def keep_old_value(node, target) -> None:
     if not isinstance(node, Node) or not node.saved:
         return
     first = None if node.op is None else node.op.inputs[0]
-    storage = target._type.backend.storage(target._data)
+    storage = target._type.backend.storage(target._raw)
     for name, value in zip(node.saves or node.saved, node.saved):
         copy = copied.get(id(value))
         if copy is not None and copy.storage() is storage and (first is None or name == first):

@@ -98,7 +98,7 @@ def behind(array):
 
 def is_conj(self) -> bool:
     """Whether this is a conjugate that follows another tensor, and can't be written."""
-    copy = copy_behind(self._data) if self.is_complex() else None
+    copy = copy_behind(self._raw) if self.is_complex() else None
     return copy is not None and copy.is_conj()
 
 
@@ -109,7 +109,7 @@ def is_neg(self) -> bool:
 
 def follow_copy(tensor) -> bool:
     """Bring a tensor that sees a copy up to date with what the copy was made of; return whether it sees one."""
-    copy = copy_behind(tensor._data)
+    copy = copy_behind(tensor._raw)
     if copy is None:
         return False
     mark = getattr(tensor._base, "_view", tensor._view)

@@ -16,9 +16,9 @@ def _is_any(one, others) -> bool:
 
 def check_marked(node, inputs, written) -> None:
     """Warn if forward wrote, unsaid, to an input that requires grad: its gradient is taken as if it had not."""
-    marked = [tensor._type.backend.storage(tensor._data) for tensor in node.attributes.get("_dirty", ())]
+    marked = [tensor._type.backend.storage(tensor._raw) for tensor in node.attributes.get("_dirty", ())]
     for tensor in written:
-        if not _is_any(tensor._type.backend.storage(tensor._data), marked):
+        if not _is_any(tensor._type.backend.storage(tensor._raw), marked):
             number = next(i for i, other in enumerate(inputs) if other is tensor)
             what = f"input number {number} ({tensor.dtype} {list(tensor.shape)}) in place without saying so"
             hint = "write ctx.mark_dirty(x) and return x, or work on x.clone()"

@@ -9,7 +9,7 @@ from plugrad.backends import following
 def filled(name, tensor):
     """Return "ones" or "zeros" of the shape of a tensor, a raw array, made on its device."""
     with following.on(tensor.device):
-        return getattr(tensor._type.plain, name)(tensor._data.shape)
+        return getattr(tensor._type.plain, name)(tensor._raw.shape)
 
 
 def fitting_gradient(tensor, gradient, position: int) -> Tensor:

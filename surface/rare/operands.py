@@ -119,12 +119,12 @@ def device_mismatch(op, one, other) -> RuntimeError:
 def of_two_devices(op, values, raw, i, ttype):
     """Two devices meet: a 0-d CPU tensor may join elementwise ops on another one; everything else is an error."""
     value = values[i]
-    if op.broadcasts and value._type.backend.name == "cpu" and value._data.ndim == 0:
-        raw[i] = ttype.device.put(value._data)
+    if op.broadcasts and value._type.backend.name == "cpu" and value._raw.ndim == 0:
+        raw[i] = ttype.device.put(value._raw)
         return ttype
     first = next(j for j, v in enumerate(values) if getattr(v, "_type", None) is not None)
-    if op.broadcasts and ttype.backend.name == "cpu" and values[first]._data.ndim == 0:
-        raw[first] = value._type.device.put(values[first]._data)
+    if op.broadcasts and ttype.backend.name == "cpu" and values[first]._raw.ndim == 0:
+        raw[first] = value._type.device.put(values[first]._raw)
         return value._type
     raise device_mismatch(op, ttype.device, value._type.device)
 

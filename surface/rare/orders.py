@@ -78,7 +78,7 @@ def order_result(op, ttype, values, raw, result):
     if ttype.symbolic or ttype.is_open:
         return result
     places = [i for i in op.ordered_by if isinstance(values[i], Tensor)]
-    arrays = [values[i]._data for i in places]
+    arrays = [values[i]._raw for i in places]
     if len({array.dtype for array in arrays}) > 1:
         arrays = [raw[i] if raw[i] is array else ordered(ttype, raw[i], array) for i, array in zip(places, arrays)]
     return ordered(ttype, result, *arrays)
@@ -87,18 +87,18 @@ def order_result(op, ttype, values, raw, result):
 def grad_for(tensor, array, ttype):
     """Return the array of a tensor's gradient in the order of the tensor's elements."""
     array = _in_shape_of(tensor, array, ttype, lambda shape: ttype.xp.broadcast_to(array, shape).copy())
-    return in_order_of(tensor._data.strides, array, ttype)
+    return in_order_of(tensor._raw.strides, array, ttype)
 
 
 def grad_tensor_for(tensor, g):
     """Return a gradient that is a tensor, and nobody else's, as `grad_for` has it."""
     g = _in_shape_of(tensor, g, g._type, lambda shape: g.expand(shape).clone())
-    return laid_out(g, tensor._data.strides)
+    return laid_out(g, tensor._raw.strides)
 
 
 def _in_shape_of(tensor, g, ttype, broadcast):
     """Return the gradient of a leaf that may have got another shape after it was used; RuntimeError if it can't fit."""
-    shape = tensor._data.shape
+    shape = tensor._raw.shape
     if tensor._edge is not LEAF or tuple(g.shape) == shape or ttype.symbolic:
         return g
     try:
@@ -135,5 +135,5 @@ def _steps(strides, shape) -> list:
 
 def laid_out(g, strides):
     """Return a gradient that is a tensor, and nobody else's, with its elements in the order that strides say."""
-    data = g._data if g.is_sparse else in_order_of(strides, g._data, g._type)
-    return g if data is g._data else make(data, g._type, g._edge)
+    data = g._raw if g.is_sparse else in_order_of(strides, g._raw, g._type)
+    return g if data is g._raw else make(data, g._type, g._edge)

@@ -52,7 +52,7 @@ def store_overlapping(error, op, target, values, result):
             "scalar",
             UserWarning,
         )
-    array, new = target._data, result._data.astype(target._data.dtype)
+    array, new = target._raw, result._raw.astype(target._raw.dtype)
     changed = ~((new == array) | (new != new) & (array != array))  # what is as it was does not undo what was written
     increment_version(target)
     unlocked = array[...]  # the array itself stays locked: the next write is asked about, too
@@ -97,7 +97,7 @@ def check_out(op, values, out) -> None:
     apart = not shifted and not _APART.isdisjoint(op.names)
     if shifted or apart or not _SHIFTED.isdisjoint(op.names):
         for value in nest.leaves(values) if apart else values:
-            if isinstance(value, Tensor) and _share(value._data, out._data, apart):
+            if isinstance(value, Tensor) and _share(value._raw, out._raw, apart):
                 raise RuntimeError(_SHARED)
 
 

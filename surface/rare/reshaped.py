@@ -38,7 +38,7 @@ class Reshaped(OutputSlot):
 def keep_shape(tensor) -> None:
     """Have the history that a tensor has get gradients of the shape that the tensor has before it gets another."""
     if tensor._edge is not LEAF and tensor._edge is not None:
-        retains, tensor._edge = tensor.retains_grad, Reshaped(tensor._edge, tensor._data.shape, tensor._type.np)
+        retains, tensor._edge = tensor.retains_grad, Reshaped(tensor._edge, tensor._raw.shape, tensor._type.np)
         if retains:
             OutputSlot._rare(tensor._edge).retained = type(None)  # the edge that it had keeps the gradient
 

@@ -33,7 +33,7 @@ def follow_flag(tensor, view, generation: int, used) -> bool:
             return False
         if view.when == math.inf:  # so `last_write` says where every write is watched
             view.when = 0
-        if written_since(tensor._data, view.when) is not None:
+        if written_since(tensor._raw, view.when) is not None:
             if used is None and tensor._edge is None and base._edge is not None:
                 tensor._edge = LEAF
             return used is None or base._edge is None
@@ -47,7 +47,7 @@ def follow_flag(tensor, view, generation: int, used) -> bool:
         stands = mode.records() or isinstance(tensor._edge, Tensor)
         tensor._edge = None if base._edge is None else _stand_in(tensor) if stands else LEAF
     looked = used is not None and (view.error is None or mode.records())
-    if looked and written_since(tensor._data, ~view.generation if view.when < 0 else view.when) is not None:
+    if looked and written_since(tensor._raw, ~view.generation if view.when < 0 else view.when) is not None:
         if isinstance(tensor._edge, Tensor):
             tensor._edge = LEAF
         return tensor._edge is None or tensor._edge is LEAF and base._edge is None
@@ -56,9 +56,9 @@ def follow_flag(tensor, view, generation: int, used) -> bool:
 
 def _stand_in(tensor):
     """Return the edge of what is computed with such a view: no gradient goes on from there."""
-    if isinstance(tensor._edge, Tensor) and tensor._edge._data is tensor._data:
+    if isinstance(tensor._edge, Tensor) and tensor._edge._raw is tensor._raw:
         return tensor._edge
-    edge = make(tensor._data, tensor._type.plain, LEAF)
+    edge = make(tensor._raw, tensor._type.plain, LEAF)
     edge._view, edge._source = NOWHERE, weakref.ref(tensor)
     return edge
 
@@ -85,7 +85,7 @@ class _Probe:
     """Stands for a tensor that one variable holds, whose memory nothing else shows."""
 
     def __init__(self):
-        self._data = type("Memory", (), {})()
+        self._raw = type("Memory", (), {})()
 
     def requires_grad_(self):
         return _held(self), _shown(self)
@@ -96,7 +96,7 @@ def _held(tensor) -> int:
 
 
 def _shown(tensor) -> int:
-    owner = tensor._data if getattr(tensor._data, "base", None) is None else tensor._data.base
+    owner = tensor._raw if getattr(tensor._raw, "base", None) is None else tensor._raw.base
     return sys.getrefcount(owner)
 
 

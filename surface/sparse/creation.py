@@ -80,7 +80,7 @@ def sparse_coo_tensor(
             raise TypeError("sparse_coo_tensor() needs indices and values, or a size")
         shape = (size,) if isinstance(size, int) else tuple(size)
         values = plugrad.zeros(0, dtype=dtype, requires_grad=False)
-        array = SparseArray(numpy.zeros((len(shape), 0), numpy.int64), values._data, shape, True)
+        array = SparseArray(numpy.zeros((len(shape), 0), numpy.int64), values._raw, shape, True)
         return _finished(wrap(array), requires_grad)
     values, numbers = _values(values, dtype, device), numpy_of(indices, numpy.int64)
     if numbers.ndim == 1 and not numbers.size:
@@ -110,7 +110,7 @@ def sparse_coo_tensor(
     _check_indices(numbers, shape)
     pattern = SparseArray(numbers, None, shape, bool(is_coalesced))
     if requires_grad:
-        return wrap(pattern.with_values(values.detach()._data)).requires_grad_()
+        return wrap(pattern.with_values(values.detach()._raw)).requires_grad_()
     return build(values, pattern)
 
 
@@ -176,7 +176,7 @@ def _compressed_tensor(layout, starts, others, values, size, dtype, device, requ
         raise RuntimeError(f"{of_others} must be distinct and in order along each row or column")
     pattern = BlockArray(layout, starts, others, None, size, blocksize) if in_blocks else pattern
     if requires_grad:
-        return wrap(pattern.with_values(values.detach()._data)).requires_grad_()
+        return wrap(pattern.with_values(values.detach()._raw)).requires_grad_()
     return build(values, pattern)
 
 
@@ -297,7 +297,7 @@ def to_sparse(tensor, sparse_dim=None, *, layout=None, blocksize=None, dense_dim
         return tensor.to_dense()
     if not isinstance(tensor, SparseTensor):
         tensor = _from_dense(tensor, sparse_dim)
-    elif name == tensor._data.layout:
+    elif name == tensor._raw.layout:
         return tensor
     if name == "sparse_coo":
         return coordinates(tensor)
@@ -305,7 +305,7 @@ def to_sparse(tensor, sparse_dim=None, *, layout=None, blocksize=None, dense_dim
     tensor = coalesce(tensor)
     if tensor.ndim != 2 or tensor.dense_dim():
         raise NotImplementedError(f"{name} tensors are matrices here, this one has {tensor.ndim} dimensions")
-    pattern, order = compressed(tensor._data.pattern(), name)
+    pattern, order = compressed(tensor._raw.pattern(), name)
     return build(values_of(tensor)[from_raw(order)], pattern)
 
 
@@ -332,13 +332,13 @@ def _in_blocks(tensor, name, blocksize):
         )
     _said_to_be_beta(name, 6)
     if not isinstance(tensor, SparseTensor):
-        used = numpy.stack(numpy.nonzero(_from_dense(tensor.detach(), None)._data.dense()))
+        used = numpy.stack(numpy.nonzero(_from_dense(tensor.detach(), None)._raw.dense()))
         pattern, _ = blocked(used, name, shape, blocksize)
         return build(picked(tensor, pattern), pattern)
-    if name == tensor._data.layout and blocksize == tensor._data.blocksize:
+    if name == tensor._raw.layout and blocksize == tensor._raw.blocksize:
         return tensor
     tensor = coalesce(tensor)
-    pattern, places = blocked(tensor._data.indices, name, shape, blocksize)
+    pattern, places = blocked(tensor._raw.indices, name, shape, blocksize)
     zeros = values_of(tensor).new_zeros((pattern.entries, *blocksize))
     return build(zeros.index_put(tuple(map(from_raw, places)), values_of(tensor)), pattern)
 
@@ -353,7 +353,7 @@ def _from_dense(tensor, sparse_dim):
         )
     if tensor.ndim and not count:
         raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
-    data = tensor.detach()._data
+    data = tensor.detach()._raw
     used = data != 0
     if count < data.ndim:
         used = used.any(axis=tuple(range(count, data.ndim)))

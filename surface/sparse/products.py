@@ -87,7 +87,7 @@ def bmm(input, mat2):
         raise RuntimeError(
             f"bmm: the batches must be (b, n, m) and (b, m, k), not {list(input.shape)} and {list(mat2.shape)}"
         )
-    batch, row, column = map(from_raw, input._data.indices)
+    batch, row, column = map(from_raw, input._raw.indices)
     rows = input.shape[0] * input.shape[1]
     parts = values_of(input)[:, None] * mat2[batch, column]
     total = parts.new_zeros((rows, mat2.shape[2])).index_add(0, batch * input.shape[1] + row, parts)
@@ -101,7 +101,7 @@ def reflected(mat2, mat1):
 
 def _blocks_dense(sparse, dense):
     """Each block meets its rows of the dense matrix, all in one batch of products."""
-    array, values = sparse._data, values_of(sparse)
+    array, values = sparse._raw, values_of(sparse)
     if dense.ndim == 1:
         return _blocks_dense(sparse, dense.unsqueeze(1)).squeeze(1)
     rows, columns = map(from_raw, array.blocks)
@@ -112,9 +112,9 @@ def _blocks_dense(sparse, dense):
 
 
 def _sparse_dense(sparse, dense):
-    if isinstance(sparse._data, BlockArray):
+    if isinstance(sparse._raw, BlockArray):
         return _blocks_dense(sparse, dense)
-    rows, columns = map(from_raw, sparse._data.indices)
+    rows, columns = map(from_raw, sparse._raw.indices)
     if dense.ndim == 1:
         return F.sparse_product(values_of(sparse), dense.unsqueeze(1), rows, columns, sparse.shape[0]).squeeze(1)
     return F.sparse_product(values_of(sparse), dense, rows, columns, sparse.shape[0])
@@ -122,15 +122,15 @@ def _sparse_dense(sparse, dense):
 
 def _sparse_sparse(left, right):
     """Each entry (i, j) of the left meets all of the right's row j."""
-    layout = plugrad.sparse_csr if isinstance(left._data, BlockArray) else left.layout
+    layout = plugrad.sparse_csr if isinstance(left._raw, BlockArray) else left.layout
     left, right = coalesce(left), coalesce(right)
-    starts = numpy.searchsorted(right._data.indices[0], numpy.arange(right.shape[0] + 1))
-    rows, middle = left._data.indices
+    starts = numpy.searchsorted(right._raw.indices[0], numpy.arange(right.shape[0] + 1))
+    rows, middle = left._raw.indices
     counts = starts[middle + 1] - starts[middle]
     mine = numpy.repeat(numpy.arange(rows.size), counts)
     first = numpy.cumsum(counts) - counts
     theirs = numpy.arange(mine.size) - first[mine] + starts[middle][mine]
-    indices = numpy.stack([rows[mine], right._data.indices[1][theirs]])
+    indices = numpy.stack([rows[mine], right._raw.indices[1][theirs]])
     values = values_of(left)[from_raw(mine)] * values_of(right)[from_raw(theirs)]
     pairs = build(values, SparseArray(indices, None, (left.shape[0], right.shape[1])))
     return creation.to_sparse(coalesce(pairs), layout=layout)
@@ -164,12 +164,12 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     """
     if not isinstance(input, SparseTensor) or not input.is_sparse_csr:
         raise RuntimeError("sampled_addmm: Expected self to have layout SparseCsr: convert it by .to_sparse_csr()")
-    rows, columns = map(from_raw, input._data.indices)
+    rows, columns = map(from_raw, input._raw.indices)
     values = (mat1.index_select(0, rows) * mat2.t().index_select(0, columns)).sum(-1) * alpha
-    result = build(values + values_of(input) * beta, input._data.pattern())
+    result = build(values + values_of(input) * beta, input._raw.pattern())
     if out is None:
         return result
-    out._data = result._data
+    out._raw = result._raw
     return out
 
 
@@ -221,7 +221,7 @@ def _softmax(input, dim, dtype, log):
         name = "log_softmax" if log else "softmax"
         raise NotImplementedError(f"Could not run 'aten::_sparse_{name}' with a dense tensor: write x.{name}(dim)")
     input = coalesce(coordinates(input) if dtype is None else coordinates(input).to(dtype))
-    array, dim = input._data, axes(dim, input.ndim)
+    array, dim = input._raw, axes(dim, input.ndim)
     values = values_of(input)
     if dim >= array.sparse_dim:
         function = values.log_softmax if log else values.softmax
@@ -319,5 +319,5 @@ class _Rows(plugrad.autograd.Function):
         if ctx.skipped >= 0:
             kept = (index != ctx.skipped).nonzero().reshape(-1)
             index, values = index[kept], values.index_select(0, kept)
-        numbers = numpy.asarray(index._data, numpy.int64)[None]
+        numbers = numpy.asarray(index._raw, numpy.int64)[None]
         return build(values, SparseArray(numbers, None, ctx.shape)), None, None, None

@@ -27,10 +27,10 @@ def _declare(name):
                 "said whether elements that are not stored are zeros or masked out; pass mask="
             )
         entries = _entries(input, mask)
-        values, indices = values_of(entries), entries._data.indices
+        values, indices = values_of(entries), entries._raw.indices
         dims = _dims(dim, input.ndim)
         indices, shape = _without(indices, input.shape, dims, keepdim)
-        array = type(entries._data)
+        array = type(entries._raw)
         if len(dims) == input.ndim:
             seen = None if len(values) else plugrad.zeros(1, dtype=plugrad.bool)
             total = of_all(values if len(values) else values.new_zeros(1), dtype=dtype, mask=seen)
@@ -63,15 +63,15 @@ def _entries(input, mask):
         return input
     mask = mask if isinstance(mask, SparseTensor) else creation.to_sparse(mask)
     mask = coalesce(_in_coordinates(_sparse_broadcast_to(mask, tuple(input.shape))))
-    let_through = mask._data.pattern()
-    let_through.indices = let_through.indices[:, numpy.asarray(mask._data.values, bool)]
+    let_through = mask._raw.pattern()
+    let_through.indices = let_through.indices[:, numpy.asarray(mask._raw.values, bool)]
     return build(picked(input, let_through), let_through)
 
 
 def _in_coordinates(sparse):
     """Return it merged, with an index for every dimension."""
     sparse = coalesce(coordinates(sparse))
-    array, dense = sparse._data, sparse._data.shape[sparse._data.sparse_dim :]
+    array, dense = sparse._raw, sparse._raw.shape[sparse._raw.sparse_dim :]
     if not dense:
         return sparse
     inner = numpy.indices(dense).reshape(len(dense), math.prod(dense))

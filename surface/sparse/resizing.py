@@ -46,7 +46,7 @@ def narrow_copy(input, dim, start, length):
     dim = axes(dim, input.ndim)
     if length < 0 or not 0 <= start <= input.shape[dim] - length:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({input.shape[dim]}).")
-    array = coordinates(input)._data
+    array = coordinates(input)._raw
     shape = (*array.shape[:dim], length, *array.shape[dim + 1 :])
     if dim >= array.sparse_dim:
         values = values_of(input).narrow(dim - array.sparse_dim + 1, start, length)
@@ -95,7 +95,7 @@ def sparse_resize_(self, size, sparse_dim, dense_dim):
     if after[count:] != before[count:]:
         values = numpy.zeros((array.entries, *after[count:]), values.dtype)
         values[tuple(slice(n) for n in array.values.shape)] = array.values
-    self._data = SparseArray(array.indices, values, size, array.is_coalesced)
+    self._raw = SparseArray(array.indices, values, size, array.is_coalesced)
     return self
 
 
@@ -111,7 +111,7 @@ def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
         raise RuntimeError(
             f"number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {len(size)}"
         )
-    self._data = without_entries(size, dense_dim, dtype=self.dtype)._data
+    self._raw = without_entries(size, dense_dim, dtype=self.dtype)._raw
     return self
 
 
@@ -139,7 +139,7 @@ def _own_array(tensor, name):
         raise RuntimeError(f"{name} expected {wanted} but got {tensor.layout}; write x.to_sparse()")
     if tensor.requires_grad:
         raise RuntimeError(f"cannot resize variables that require grad: {name} a detached tensor")
-    return tensor._data
+    return tensor._raw
 
 
 def _refuse(what):

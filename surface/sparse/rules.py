@@ -43,7 +43,7 @@ def elementwise(name):
         sparse = coalesce(sparse) if sparse.is_sparse and name not in (*_OF_EACH_ENTRY, *_CASTS) else sparse
         values = values_of(sparse)
         result = getattr(values, name)(*args, **kwargs)
-        return sparse if result is values else build(result, sparse._data.pattern())
+        return sparse if result is values else build(result, sparse._raw.pattern())
 
     return compute
 
@@ -68,7 +68,7 @@ def _is_number(value) -> bool:
 
 @rule("clone", "contiguous", "lift_fresh")
 def clone(sparse, *, memory_format=None):
-    return build(values_of(sparse).clone(), sparse._data.pattern())
+    return build(values_of(sparse).clone(), sparse._raw.pattern())
 
 
 @rule("type")
@@ -87,7 +87,7 @@ def to(sparse, *args, **kwargs):
         return sparse
     values = values_of(sparse)
     result = values.to(*given, **kwargs)
-    return sparse if result is values or result.dtype is sparse.dtype else build(result, sparse._data.pattern())
+    return sparse if result is values or result.dtype is sparse.dtype else build(result, sparse._raw.pattern())
 
 
 @rule("zeros_like", "empty_like")
@@ -97,7 +97,7 @@ def zeros_like(sparse, *, dtype=None, layout=None, device=None, requires_grad=Fa
     dtype = dtype or sparse.dtype
     if layout is plugrad.strided:
         return plugrad.zeros(tuple(sparse.shape), dtype=dtype, requires_grad=requires_grad)
-    array = sparse._data
+    array = sparse._raw
     values = numpy.zeros((0, *array.shape[array.sparse_dim :]), dtype.numpy)
     empty = SparseArray(numpy.zeros((array.sparse_dim, 0), numpy.int64), values, array.shape, True)
     blocksize = getattr(array, "blocksize", None)
@@ -118,7 +118,7 @@ def add(input, other, *, alpha=1):
                 f"other has size {list(other.shape)} (FYI: dense-sparse addition does not currently support "
                 "broadcasting)"
             )
-        places = tuple([from_raw(index) for index in other._data.indices])
+        places = tuple([from_raw(index) for index in other._raw.indices])
         values = values_of(other) if alpha == 1 else values_of(other) * alpha
         dtype = plugrad.result_type(input, values)
         if not places:
@@ -129,12 +129,12 @@ def add(input, other, *, alpha=1):
     if tuple(input.shape) != tuple(other.shape):
         raise RuntimeError(f"The sizes of the operands must agree: {list(input.shape)} and {list(other.shape)}")
     values = values_of(other) if alpha == 1 else values_of(other) * alpha
-    if input._data.is_like(other._data) and input._data.is_coalesced:
-        return build(values_of(input) + values, input._data.pattern())
-    one, two, layout = coordinates(input), other._data.coordinates(), input.layout
-    indices = numpy.concatenate([one._data.indices, two.indices], 1)
+    if input._raw.is_like(other._raw) and input._raw.is_coalesced:
+        return build(values_of(input) + values, input._raw.pattern())
+    one, two, layout = coordinates(input), other._raw.coordinates(), input.layout
+    indices = numpy.concatenate([one._raw.indices, two.indices], 1)
     both = build(_joined([values_of(one), values]), SparseArray(indices, None, input.shape))
-    is_merged = one._data.is_coalesced and two.is_coalesced
+    is_merged = one._raw.is_coalesced and two.is_coalesced
     return creation.to_sparse(coalesce(both) if is_merged else both, layout=layout)
 
 
@@ -160,14 +160,14 @@ def mul(input, other):
     if not isinstance(input, SparseTensor):
         input, other = other, input
     if _is_number(other):
-        return build(values_of(input) * other, input._data.pattern())
+        return build(values_of(input) * other, input._raw.pattern())
     if not isinstance(other, SparseTensor):
         if plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape)) != tuple(input.shape):
             raise NotImplementedError("mul: a dense factor must broadcast to the shape of the sparse one, not beyond")
-        values = picked(other.expand(tuple(input.shape)), input._data)
-        return build(values_of(input) * values, input._data.pattern())
-    if isinstance(input._data, BlockArray):
-        return build(values_of(input) * values_of(other), input._data.pattern())
+        values = picked(other.expand(tuple(input.shape)), input._raw)
+        return build(values_of(input) * values, input._raw.pattern())
+    if isinstance(input._raw, BlockArray):
+        return build(values_of(input) * values_of(other), input._raw.pattern())
     if tuple(input.shape) != tuple(other.shape):
         try:
             shape = plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape))
@@ -176,8 +176,8 @@ def mul(input, other):
             raise RuntimeError(f"mul: operands have incompatible sizes: {sizes}") from None
         input, other = _sparse_broadcast_to(input, shape), _sparse_broadcast_to(other, shape)
     layout, input, other = input.layout, coalesce(input), coalesce(other)
-    _, mine, theirs = numpy.intersect1d(input._data.place(), other._data.place(), True, True)
-    pattern = SparseArray(input._data.indices[:, mine], None, input.shape, True)
+    _, mine, theirs = numpy.intersect1d(input._raw.place(), other._raw.place(), True, True)
+    pattern = SparseArray(input._raw.indices[:, mine], None, input.shape, True)
     product = values_of(input)[from_raw(mine)] * values_of(other)[from_raw(theirs)]
     return creation.to_sparse(build(product, pattern), layout=layout)
 
@@ -189,7 +189,7 @@ def _sparse_broadcast_to(input, size):
     if tuple(input.shape) == size:
         return input
     input = creation.to_sparse(input)
-    indices, values, count = input._data.indices, values_of(input), input.sparse_dim()
+    indices, values, count = input._raw.indices, values_of(input), input.sparse_dim()
     added = len(size) - input.ndim
     plugrad.broadcast_shapes(tuple(input.shape), size)
     dense = size[added + count :]
@@ -215,7 +215,7 @@ def div(input, other, *, rounding_mode=None):
             "divisor): divide by other.to_dense()'s values at the entries instead"
         )
     input = coalesce(input) if rounding_mode and input.is_sparse else input
-    return build(plugrad.div(values_of(input), other, rounding_mode=rounding_mode), input._data.pattern())
+    return build(plugrad.div(values_of(input), other, rounding_mode=rounding_mode), input._raw.pattern())
 
 
 @rule("floor_divide", "__floordiv__")
@@ -228,14 +228,14 @@ def power(input, exponent):
     if not isinstance(input, SparseTensor) or not _is_number(exponent) or exponent == 0:
         raise NotImplementedError("pow of sparse tensors takes one exponent other than 0: its zeros stay zeros")
     input = coalesce(input) if input.is_sparse else input
-    return build(values_of(input) ** exponent, input._data.pattern())
+    return build(values_of(input) ** exponent, input._raw.pattern())
 
 
 def _in_place(function, name=""):
     """Return the in-place form of a rule: the tensor gets the data and the history of its result."""
 
     def write(target, *args, **kwargs):
-        if name in _UNARY and name not in _OF_EACH_ENTRY and target.is_sparse and not target._data.is_coalesced:
+        if name in _UNARY and name not in _OF_EACH_ENTRY and target.is_sparse and not target._raw.is_coalesced:
             raise RuntimeError(f"{name}_ requires coalesced input: write x = x.coalesce() before")
         if not isinstance(target, SparseTensor):  # a dense tensor, to which a sparse one is added
             return target.copy_(function(target, *args, **kwargs))
@@ -285,7 +285,7 @@ def total(input, dim=None, keepdim=False, *, dtype=None):
     if dim is None or isinstance(dim, (tuple, list)) and not dim:
         return values.sum()
     dims = axes(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), input.ndim)
-    array = input._data.coordinates()
+    array = input._raw.coordinates()
     count = array.sparse_dim
     inner = [d - count + 1 for d in dims if d >= count]
     values = values.sum(inner, keepdim) if inner else values
@@ -314,9 +314,9 @@ rules["any"] = lambda input, dim=None, keepdim=False: values_of(input).any()
 
 
 def _permuted(input, dims):
-    if isinstance(input._data, BlockArray):
-        return build(values_of(input).transpose(1, 2), input._data.transposed()) if dims[0] else input
-    array, count = input._data.coordinates(), input._data.sparse_dim
+    if isinstance(input._raw, BlockArray):
+        return build(values_of(input).transpose(1, 2), input._raw.transposed()) if dims[0] else input
+    array, count = input._raw.coordinates(), input._raw.sparse_dim
     if sorted(dims[:count]) != list(range(count)):
         raise RuntimeError(
             "transpositions between sparse and dense dimensions are not allowed. Only transpositions within sparse and "
@@ -327,7 +327,7 @@ def _permuted(input, dims):
     if input.is_sparse:
         return build(values, pattern)
     other = "sparse_csc" if input.is_sparse_csr else "sparse_csr"  # the same memory, seen by the other dimension
-    mirrored = type(input._data)(other, input._data.starts, input._data.others, None, pattern.shape)
+    mirrored = type(input._raw)(other, input._raw.starts, input._raw.others, None, pattern.shape)
     return build(values_of(input), mirrored)
 
 
@@ -359,7 +359,7 @@ def permute(input, *dims):
 
 @rule("unsqueeze")
 def unsqueeze(input, dim):
-    array, dim = input._data.coordinates(), axes(dim, input.ndim + 1)
+    array, dim = input._raw.coordinates(), axes(dim, input.ndim + 1)
     shape = (*array.shape[:dim], 1, *array.shape[dim:])
     if dim > array.sparse_dim:
         return build(values_of(input).unsqueeze(dim - array.sparse_dim + 1), SparseArray(array.indices, None, shape))
@@ -375,12 +375,12 @@ def cat(tensors, dim=0):
                 f"Concatenating sparse tensors, but a dense tensor was found at position {place}. Convert it by "
                 ".to_sparse()"
             )
-    first = tensors[0]._data
+    first = tensors[0]._raw
     dim, start, indices = axes(dim, first.ndim), 0, []
-    _check_alike([one._data for one in tensors], dim)
-    total, values = sum(one._data.shape[dim] for one in tensors), []
+    _check_alike([one._raw for one in tensors], dim)
+    total, values = sum(one._raw.shape[dim] for one in tensors), []
     for one in tensors:
-        moved, size = one._data.indices.copy(), one._data.shape[dim]
+        moved, size = one._raw.indices.copy(), one._raw.shape[dim]
         if dim < first.sparse_dim:
             moved[dim] += start
             values.append(values_of(one))
@@ -421,10 +421,10 @@ def stack(tensors, dim=0):
 @rule("index_select")
 def index_select(input, dim, index):
     """The entries at some places along a dimension, in the order of the index."""
-    array, dim = coordinates(input)._data, axes(dim, input.ndim)
+    array, dim = coordinates(input)._raw, axes(dim, input.ndim)
     if dim >= array.sparse_dim:
         return build(values_of(input).index_select(dim - array.sparse_dim + 1, index), array.pattern())
-    wanted = index._data.reshape(-1)
+    wanted = index._raw.reshape(-1)
     if wanted.size and (wanted.min() < -array.shape[dim] or wanted.max() >= array.shape[dim]):
         raise IndexError(f"index_select(): index out of range for dimension {dim} of size {array.shape[dim]}")
     order = numpy.argsort(array.indices[dim], kind="stable")
@@ -488,4 +488,4 @@ def sparse_mask(input, mask):
             f"sparse_mask(): operands have incompatible sizes; self has size {list(input.shape)} but mask has size "
             f"{list(mask.shape)}"
         )
-    return build(picked(input, mask._data), mask._data.pattern())
+    return build(picked(input, mask._raw), mask._raw.pattern())

@@ -63,7 +63,7 @@ _TAKE_BLOCKS = frozenset(
 
 
 def _is_blocked(value) -> bool:
-    return isinstance(value, SparseTensor) and isinstance(value._data, BlockArray)
+    return isinstance(value, SparseTensor) and isinstance(value._raw, BlockArray)
 
 
 def _takes_blocks(name, args) -> bool:
@@ -75,7 +75,7 @@ def _takes_blocks(name, args) -> bool:
         return True
     if base == "sum":
         return all(value is None for value in args[1:])
-    return base in _TAKE_BLOCKS and all(one._data.is_like(sparse[0]._data) for one in sparse[1:])
+    return base in _TAKE_BLOCKS and all(one._raw.is_like(sparse[0]._raw) for one in sparse[1:])
 
 
 class SparseTensor(Held, Tensor):
@@ -100,28 +100,28 @@ class SparseTensor(Held, Tensor):
     @property
     def layout(self):
         """`sparse_coo`, `sparse_csr`, `sparse_csc`, `sparse_bsr` or `sparse_bsc`."""
-        return LAYOUTS[self._data.layout]
+        return LAYOUTS[self._raw.layout]
 
     @property
     def is_sparse(self) -> bool:
         """Whether it is in coordinate form."""
-        return self._data.layout == "sparse_coo"
+        return self._raw.layout == "sparse_coo"
 
     @property
     def is_sparse_csr(self) -> bool:
         """Whether it is compressed by rows."""
-        return self._data.layout == "sparse_csr"
+        return self._raw.layout == "sparse_csr"
 
     def stride(self, dim=None):
         """Return zeros: there are no steps between elements."""
         if not self.is_sparse:
-            raise RuntimeError(f"Sparse {self._data.layout[7:].upper()} tensors do not have strides")
+            raise RuntimeError(f"Sparse {self._raw.layout[7:].upper()} tensors do not have strides")
         return (0,) * self.ndim if dim is None else 0
 
     def is_contiguous(self, memory_format=None) -> bool:
         """Return False: the elements are not side by side; RuntimeError for compressed tensors."""
         if not self.is_sparse:
-            raise RuntimeError(f"Sparse {self._data.layout[7:].upper()} tensors do not have is_contiguous")
+            raise RuntimeError(f"Sparse {self._raw.layout[7:].upper()} tensors do not have is_contiguous")
         return False
 
     def data_ptr(self):
@@ -146,7 +146,7 @@ class SparseTensor(Held, Tensor):
 
     def numpy(self, *, force=False):
         """Raise TypeError: NumPy has no sparse arrays."""
-        kind = "Sparse" if self.is_sparse else "Sparse" + self._data.layout[7:].capitalize()
+        kind = "Sparse" if self.is_sparse else "Sparse" + self._raw.layout[7:].capitalize()
         raise TypeError(f"can't convert {kind} layout tensor to numpy. Use Tensor.to_dense() first.")
 
     def __array__(self, dtype=None, copy=None):
@@ -169,24 +169,24 @@ class SparseTensor(Held, Tensor):
     # ------------------------------------------------------------------------------------------ its parts
 
     def _of_layout(self, name, *layouts):
-        if self._data.layout not in layouts:
+        if self._raw.layout not in layouts:
             wanted = {"sparse_coo": "coordinate", "sparse_csr": "row compressed", "sparse_csc": "column compressed"}
-            got = "" if self.is_sparse else self._data.layout[7:].capitalize()
+            got = "" if self.is_sparse else self._raw.layout[7:].capitalize()
             raise RuntimeError(f"{name} expected sparse {wanted[layouts[0]]} tensor layout but got Sparse{got}")
 
     def _coalesced_only(self, name):
         self._of_layout(name, "sparse_coo")
-        if not self._data.is_coalesced:
+        if not self._raw.is_coalesced:
             raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
 
     def indices(self):
         """Return the indices of the entries, (sparse dimensions, entries)."""
         self._coalesced_only("indices")
-        return from_raw(self._data.indices)
+        return from_raw(self._raw.indices)
 
     def _indices(self):
         self._of_layout("_indices", "sparse_coo")
-        return from_raw(self._data.indices)
+        return from_raw(self._raw.indices)
 
     def values(self):
         """Return the values of the entries."""
@@ -195,38 +195,38 @@ class SparseTensor(Held, Tensor):
         return values_of(self)
 
     def _values(self):
-        return from_raw(self._data.values)
+        return from_raw(self._raw.values)
 
     def crow_indices(self):
         """Return where each row's entries begin."""
         self._of_layout("crow_indices", "sparse_csr", "sparse_bsr")
-        return from_raw(self._data.starts)
+        return from_raw(self._raw.starts)
 
     def col_indices(self):
         """Return the entries' columns."""
         self._of_layout("col_indices", "sparse_csr", "sparse_bsr")
-        return from_raw(self._data.others)
+        return from_raw(self._raw.others)
 
     def ccol_indices(self):
         """Return where each column's entries begin."""
         self._of_layout("ccol_indices", "sparse_csc", "sparse_bsc")
-        return from_raw(self._data.starts)
+        return from_raw(self._raw.starts)
 
     def row_indices(self):
         """Return the entries' rows."""
         self._of_layout("row_indices", "sparse_csc", "sparse_bsc")
-        return from_raw(self._data.others)
+        return from_raw(self._raw.others)
 
     def _nnz(self) -> int:
-        return self._data.entries
+        return self._raw.entries
 
     def sparse_dim(self) -> int:
         """Return the number of sparse dimensions."""
-        return self._data.sparse_dim
+        return self._raw.sparse_dim
 
     def dense_dim(self) -> int:
         """Return the number of dense dimensions."""
-        return self._data.ndim - self._data.sparse_dim
+        return self._raw.ndim - self._raw.sparse_dim
 
     _dimI, _dimV = sparse_dim, dense_dim
 
@@ -238,10 +238,10 @@ class SparseTensor(Held, Tensor):
     def is_coalesced(self) -> bool:
         """Return whether each place has at most one entry, in order."""
         self._of_layout("is_coalesced", "sparse_coo")
-        return self._data.is_coalesced
+        return self._raw.is_coalesced
 
     def _coalesced_(self, coalesced):
-        self._data.is_coalesced = coalesced
+        self._raw.is_coalesced = coalesced
         return self
 
     def __reduce_ex__(self, protocol):
@@ -249,7 +249,7 @@ class SparseTensor(Held, Tensor):
 
     def parts(self) -> tuple:
         """Return all that makes up the tensor: layout, index tensors, values, shape, and two marks; see rebuild."""
-        array = self._data
+        array = self._raw
         indices = map(from_raw, array.parts())
         return array.layout, *indices, from_raw(array.values), array.shape, array.is_coalesced, self.requires_grad
 
@@ -260,7 +260,7 @@ def rebuild(layout, *parts):
     if any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"{shape} is no shape")
     tensor = plugrad.sparse.from_parts(layout, indices, values, shape, is_coalesced=is_coalesced)
-    if is_coalesced and layout == "sparse_coo" and (numpy.diff(tensor._data.place()) <= 0).any():
+    if is_coalesced and layout == "sparse_coo" and (numpy.diff(tensor._raw.place()) <= 0).any():
         raise ValueError("its indices are not in order")
     return tensor.requires_grad_(requires_grad)
 
@@ -277,7 +277,7 @@ def write_out(name, result, out):
     result = cast_to(result, out.dtype)
     if not isinstance(out, SparseTensor):
         return out.resize_(tuple(result.shape)).copy_(result)
-    out._data = result._data
+    out._raw = result._raw
     return out
 
 
@@ -310,8 +310,8 @@ class Values(autograd.Function):
 
     @staticmethod
     def forward(ctx, sparse):
-        ctx.pattern = sparse._data.pattern()
-        return from_raw(sparse._data.values)
+        ctx.pattern = sparse._raw.pattern()
+        return from_raw(sparse._raw.values)
 
     @staticmethod
     def backward(ctx, grad):
@@ -324,7 +324,7 @@ class Build(autograd.Function):
     @staticmethod
     def forward(ctx, values, pattern):
         ctx.pattern = pattern
-        return wrap(pattern.with_values(values._data))
+        return wrap(pattern.with_values(values._raw))
 
     @staticmethod
     def backward(ctx, grad):
@@ -333,18 +333,18 @@ class Build(autograd.Function):
 
 def values_of(sparse):
     """Return the values of a sparse tensor, with its history."""
-    return Values.apply(sparse) if sparse.requires_grad else from_raw(sparse._data.values)
+    return Values.apply(sparse) if sparse.requires_grad else from_raw(sparse._raw.values)
 
 
 def build(values, pattern):
     """Return a sparse tensor of a pattern, with the history of its values."""
-    return Build.apply(values, pattern) if values.requires_grad else wrap(pattern.with_values(values._data))
+    return Build.apply(values, pattern) if values.requires_grad else wrap(pattern.with_values(values._raw))
 
 
 def picked(tensor, pattern):
     """Return the elements of a tensor, sparse or dense, at the entries of a pattern."""
     if isinstance(tensor, SparseTensor):
-        if tensor._data.is_like(pattern):
+        if tensor._raw.is_like(pattern):
             return values_of(tensor)
         tensor = to_dense(tensor)
     if not pattern.sparse_dim:
@@ -356,7 +356,7 @@ def coordinates(sparse):
     """Return a sparse tensor in coordinate form."""
     if sparse.is_sparse:
         return sparse
-    pattern, values = sparse._data.pattern(), values_of(sparse)
+    pattern, values = sparse._raw.pattern(), values_of(sparse)
     order = pattern.order()
     return build(values if order is None else values.reshape(-1)[from_raw(order)], pattern.coordinates())
 
@@ -364,9 +364,9 @@ def coordinates(sparse):
 def coalesce(sparse):
     """Return a sparse tensor in coordinate form with each place once, in order."""
     sparse = coordinates(sparse)
-    if sparse._data.is_coalesced:
+    if sparse._raw.is_coalesced:
         return sparse
-    pattern, inverse = sparse._data.merged()
+    pattern, inverse = sparse._raw.merged()
     values = values_of(sparse)
     total = values.new_zeros((pattern.entries, *values.shape[1:])).index_add(0, from_raw(inverse), values)
     return build(total, pattern)
@@ -374,7 +374,7 @@ def coalesce(sparse):
 
 def to_dense(sparse):
     """Return a sparse tensor as a dense one."""
-    indices = tuple([from_raw(index) for index in sparse._data.indices])
+    indices = tuple([from_raw(index) for index in sparse._raw.indices])
     values = values_of(sparse)
     if not indices:
         return values.sum(0, dtype=values.dtype)
@@ -383,7 +383,7 @@ def to_dense(sparse):
 
 def text(sparse) -> str:
     """Return the text of a sparse tensor, as PyTorch prints it."""
-    array, parts, default = sparse._data, [], plugrad.get_default_dtype()
+    array, parts, default = sparse._raw, [], plugrad.get_default_dtype()
     if sparse.is_sparse:
         named = {"indices": array.indices}
     else:
@@ -423,4 +423,4 @@ def _laid_out(parts, facts, is_coo) -> str:
 
 def numpy_of(value, dtype=None):
     """Return a tensor or nested list as a NumPy array."""
-    return numpy.asarray(plugrad.as_tensor(value).detach()._data, dtype)
+    return numpy.asarray(plugrad.as_tensor(value).detach()._raw, dtype)

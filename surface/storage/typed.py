@@ -110,7 +110,7 @@ class TypedStorage:
         """Return the elements as a tensor that shares the memory."""
         memory = self._untyped_storage._bytes
         width = self.dtype.itemsize
-        return from_raw(memory._data[: memory.numel() // width * width].view(self.dtype.numpy))
+        return from_raw(memory._raw[: memory.numel() // width * width].view(self.dtype.numpy))
 
     def size(self) -> int:
         """Return the number of elements."""

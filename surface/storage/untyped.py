@@ -22,7 +22,7 @@ _living = weakref.WeakValueDictionary()  # id of the array that owns the memory 
 def memory_of(tensor) -> UntypedStorage:
     """Return the storage of a tensor; always the same object for the same memory."""
     tensor.data_ptr()  # puts elements whose order was open into the one that counts
-    root = tensor._type.backend.storage(copied_views.behind(tensor._data))
+    root = tensor._type.backend.storage(copied_views.behind(tensor._raw))
     known = _living.get(id(root))
     if known is None:
         known = object.__new__(UntypedStorage)
@@ -103,7 +103,7 @@ class UntypedStorage:
     def _hold(self, memory):
         """Take a uint8 tensor for the memory, which nobody else has seen."""
         self._bytes, self._lent = memory, False
-        self._root = memory._type.backend.storage(memory._data)
+        self._root = memory._type.backend.storage(memory._raw)
         _living[id(self._root)] = self
         return self
 
@@ -391,7 +391,7 @@ def tensor_over(storage, dtype, offset=0, size=None, stride=None):
         grown[: memory.numel()] = memory
         memory = grown
     storage._lent = True
-    flat = memory._data[: memory.numel() // width * width].view(dtype.numpy)
+    flat = memory._raw[: memory.numel() // width * width].view(dtype.numpy)
     start = flat[offset:] if last else flat[:0]
     strided = memory._type.xp.lib.stride_tricks.as_strided(start, tuple(size), [step * width for step in stride])
     overlaps = 0 in stride and strided.size and any([step == 0 and n > 1 for n, step in zip(size, stride)])

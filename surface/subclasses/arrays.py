@@ -109,7 +109,7 @@ def _row_major(shape):
 def around(cls, array, ttype, attributes):
     """Return an instance of a subclass around an array, with some attributes."""
     tensor = object.__new__(cls)
-    tensor._data, tensor._type, tensor._edge, tensor._view = array, ttype, None, None
+    tensor._raw, tensor._type, tensor._edge, tensor._view = array, ttype, None, None
     for name, value in attributes.items():
         setattr(tensor, name, value)
     return tensor

@@ -30,11 +30,11 @@ def detached(value):
         return value
     if value._view is not None:
         value._refresh()
-    if isinstance(value._data, WrapperArray):
-        return value._data.captured(value).tensor()
+    if isinstance(value._raw, WrapperArray):
+        return value._raw.captured(value).tensor()
     if value._type.symbolic:
-        return from_raw(value._data)
-    plain = make(value._data, value._type.plain)
+        return from_raw(value._raw)
+    plain = make(value._raw, value._type.plain)
     if type(value) is Tensor:
         return plain
     instance = as_class(plain, type(value))
@@ -115,7 +115,7 @@ def _saved(value):
         return getattr(value, "numpy", value) if type(value).__name__ == "dtype" else value
     if value._view is not None:
         value._refresh()
-    return value._data.captured(value) if isinstance(value._data, WrapperArray) else value._data
+    return value._raw.captured(value) if isinstance(value._raw, WrapperArray) else value._raw
 
 
 def with_history(op, values, raw, result):
@@ -131,7 +131,7 @@ def with_history(op, values, raw, result):
     results = [_own(item) if isinstance(item, Tensor) else item for item in result]
     node = make_node(op, values, raw, tuple(map(_saved, results)))
     if node is not None:
-        node.outputs = tuple([(item._data.shape, item._type.plain) for item in results])
+        node.outputs = tuple([(item._raw.shape, item._type.plain) for item in results])
         for i, item in enumerate(results):
             if item._type.is_differentiable:
                 item._edge = OutputSlot(node, i)
@@ -150,6 +150,6 @@ def ones_like(tensor):
 
 def item_of(tensor):
     """Return the only element of a tensor without memory, which its class knows, if it dispatches."""
-    if isinstance(tensor._data, WrapperArray):
+    if isinstance(tensor._raw, WrapperArray):
         return ask([type(tensor)], Tensor.item, (detached(tensor),), {})
     raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no data")

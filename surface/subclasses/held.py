@@ -65,24 +65,24 @@ class Held:
 
     def detach(self):
         """Return a tensor of the same data without history."""
-        return from_raw(self._data)
+        return from_raw(self._raw)
 
     @property
     def data(self):
         """A tensor of the same data without history."""
-        return from_raw(self._data)
+        return from_raw(self._raw)
 
     @data.setter
     def data(self, value):
-        self._data, self._type = value._data, value._type
+        self._raw, self._type = value._raw, value._type
 
     def __copy__(self):
-        return from_raw(self._data).requires_grad_(self.requires_grad)
+        return from_raw(self._raw).requires_grad_(self.requires_grad)
 
     def __deepcopy__(self, memo):
         if not self.is_leaf:
             raise RuntimeError("Only Tensors created explicitly by the user support the deepcopy protocol: detach() it")
-        copied = memo[id(self)] = from_raw(self._data.copy()).requires_grad_(self.requires_grad)
+        copied = memo[id(self)] = from_raw(self._raw.copy()).requires_grad_(self.requires_grad)
         if self.grad is not None:
             copied._grad = self.grad.__deepcopy__(memo)
         return copied
@@ -97,14 +97,14 @@ def name_of(function) -> str:
 def tensor_around(cls, array, ttype):
     """Return a tensor of a class around an array object; `ttype` is the type of ordinary tensors like it."""
     tensor = object.__new__(cls)
-    tensor._data, tensor._type, tensor._edge, tensor._view = array, ttype.variant(), None, None
+    tensor._raw, tensor._type, tensor._edge, tensor._view = array, ttype.variant(), None, None
     watch_classes()
     return tensor
 
 
 def take_over(target, result):
     """Give a tensor that is written in place the data and the history of a result; return the tensor."""
-    target._data, target._type, target._edge = result._data, result._type, result._edge
+    target._raw, target._type, target._edge = result._raw, result._type, result._edge
     return target
 
 

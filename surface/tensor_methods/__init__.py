@@ -309,7 +309,7 @@ def as_subclass(self, cls):
             f"as_subclass() got {cls.__name__ if isinstance(cls, type) else type(cls).__name__}"
         )
     if hasattr(type(self), "__torch_dispatch__") and isinstance(self, cls):  # which the call of an op would ask
-        alias = make(lay_out(self)._data, self._type.plain, self._live_edge())
+        alias = make(lay_out(self)._raw, self._type.plain, self._live_edge())
         alias._view = self._view
     else:  # a view, so that writes to one of the two reach the other's history
         with DisableTorchFunctionSubclass():

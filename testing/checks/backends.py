@@ -115,7 +115,7 @@ def tensors(backend, device):
     for dtype in (plugrad.float32, plugrad.float64):
         x = plugrad.tensor([1.5, 2.0]).to(dtype).to(name)
         for what, t in (("x", x), ("x + x", x + x), ("exp(x)", x.exp()), ("x.sum()", x.sum()), ("2 * x", 2 * x)):
-            assert t._data.dtype == t.dtype.numpy, f"{what} of {t.dtype} holds {t._data.dtype}"
+            assert t._raw.dtype == t.dtype.numpy, f"{what} of {t.dtype} holds {t._raw.dtype}"
     assert moved.cpu().tolist() == [1.5, -2.0], f"values change on the way: {moved.cpu().tolist()}"
     if name != "cpu":
         try:
@@ -130,9 +130,9 @@ def storage(backend, device):
     instance = with_data(backend)
     x = plugrad.zeros(3, 4, device=instance.name)
     view, copied = x[1:, ::2], x.clone()
-    assert instance.storage(view._data) is instance.storage(x._data), "storage() of a view is not that of its base"
-    own = instance.storage(copied._data)
-    assert own is not instance.storage(x._data), "storage() of a copy is that of the original"
+    assert instance.storage(view._raw) is instance.storage(x._raw), "storage() of a view is not that of its base"
+    own = instance.storage(copied._raw)
+    assert own is not instance.storage(x._raw), "storage() of a copy is that of the original"
     view += 1
     expected = numpy.zeros((3, 4))
     expected[1:, ::2] += 1
@@ -188,7 +188,7 @@ def no_data(backend, device):
         assert facts[0] == facts[1], f"a tensor {label} is {facts[0]}, on the CPU {facts[1]}"
         assert told.device.type == instance.name, f"a tensor {label} is on {told.device}"
     x = plugrad.zeros(3, 4, device=instance.name)
-    base, view, copied = (instance.storage(t._data) for t in (x, x[1:, ::2], x.clone()))
+    base, view, copied = (instance.storage(t._raw) for t in (x, x[1:, ::2], x.clone()))
     assert view is base, "storage() of a view is not that of its base"
     assert copied is not base, "storage() of a copy is that of the original"
     try:

@@ -299,7 +299,7 @@ def memory(cls, device):
 
 def _called_once(module, trial) -> list:
     given = trial.given.copied()
-    references = [weakref.ref(t._data) for t in given.tensors()]
+    references = [weakref.ref(t._raw) for t in given.tensors()]
     module(*given.args, **given.kwargs)
     return references
 

@@ -61,7 +61,7 @@ class Leaf:
             and not _may_overlap(tensor)
         )
         # The raw array: what `numpy()` hands out is watched, and writes to it are errors where backward saved it.
-        self.memory = tensor.detach()._data if writable else None
+        self.memory = tensor.detach()._raw if writable else None
 
     def name(self, position: int) -> tuple:
         """Return the index within the tensor of a coordinate counted from the start of its span."""
@@ -85,7 +85,7 @@ class Leaf:
         if isinstance(self.memory, numpy.ndarray):
             numpy.copyto(self.memory, values)
         else:
-            self.memory[...] = plugrad.from_numpy(values.copy()).to(self.tensor.device)._data
+            self.memory[...] = plugrad.from_numpy(values.copy()).to(self.tensor.device)._raw
 
 
 def _may_overlap(tensor) -> bool:

@@ -256,17 +256,17 @@ def saved_tensors(op, device):
 def _used(op, sample, label) -> list:
     """Call an op and its backward with copies of a sample; return weak references to all arrays in it, by name."""
     fresh = sample.copied()
-    references = [(f"argument {name!r}", weakref.ref(t._data)) for name, t in named_tensors(op, fresh)]
+    references = [(f"argument {name!r}", weakref.ref(t._raw)) for name, t in named_tensors(op, fresh)]
     pair = graded(op, fresh)
     results = pair[0] if pair else tensors_in(call(op, fresh))
-    references += [(f"result {i}", weakref.ref(y._data)) for i, y in enumerate(results)]
+    references += [(f"result {i}", weakref.ref(y._raw)) for i, y in enumerate(results)]
     if not pair:
         return references
     outputs, leaves = pair
     for number, leaf in enumerate(leaves):  # what the formula returns: who asks for a gradient may get a copy of it
-        leaf.register_hook(lambda g, name=f"gradient {number}": references.append((name, weakref.ref(g._data))))
+        leaf.register_hook(lambda g, name=f"gradient {number}": references.append((name, weakref.ref(g._raw))))
     grads = plugrad.autograd.grad(outputs, leaves, cotangents_of(op, outputs), allow_unused=True)
-    references += [(f"gradient {i}", weakref.ref(g._data)) for i, g in enumerate(grads) if g is not None]
+    references += [(f"gradient {i}", weakref.ref(g._raw)) for i, g in enumerate(grads) if g is not None]
     waiting, seen = [y.grad_fn for y in outputs], set()
     while waiting:
         node = waiting.pop()

@@ -87,7 +87,7 @@ def _fresh(tensor):
 
 
 def _storage(tensor):
-    return tensor._type.backend.storage(tensor._data)
+    return tensor._type.backend.storage(tensor._raw)
 
 
 def _shared(op, sample, results) -> list:
@@ -116,7 +116,7 @@ def aliasing(op, device):
                 "view: declare it with @view, or copy"
             )
         for number, y in enumerate(results):
-            flags = getattr(y._data, "flags", None)
+            flags = getattr(y._raw, "flags", None)
             assert y._view is not None or getattr(flags, "writeable", True), (
                 f"{label}: result {number} can't be written to, in place or by others: return an array of the op's own"
             )

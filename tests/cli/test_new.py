@@ -101,7 +101,7 @@ for place in ("cpu", "made_backend"):
     losses.append((loss.item(), model[0].weight.grad.cpu().clone()))
 assert abs(losses[0][0] - losses[1][0]) < 1e-6 and torch.allclose(losses[0][1], losses[1][1], atol=1e-6)
 there = torch.ones(2, device="made_backend")
-for mix in (lambda: there + torch.ones(2), lambda: there._data + torch.ones(2).numpy()):
+for mix in (lambda: there + torch.ones(2), lambda: there._raw + torch.ones(2).numpy()):
     try:
         mix()
     except (RuntimeError, TypeError):

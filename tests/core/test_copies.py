@@ -196,7 +196,7 @@ def test_a_copied_row_of_a_mapped_file_is_a_row(tmp_path):
     path = tmp_path / "data"
     path.write_bytes(bytes(4096))
     tensor = plugrad.from_numpy(numpy.memmap(path, numpy.float32, "r+")[:4])
-    assert copy.deepcopy(tensor)._data.base is None
+    assert copy.deepcopy(tensor)._raw.base is None
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")

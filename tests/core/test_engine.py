@@ -63,7 +63,7 @@ def test_function_that_saves_its_output_is_freed_without_the_collector(no_collec
 def test_saved_values_are_freed_by_backward(no_collector):
     x = torch.ones(3, requires_grad=True)
     y = x.exp()
-    array = weakref.ref(y._data)
+    array = weakref.ref(y._raw)
     z = y.sum()
     del y
     assert array() is not None

@@ -201,7 +201,7 @@ def test_what_can_not_fall_back_is_refused():
 
 def raise_missing(generator):
     ttype = there(1.0)._type
-    cpu_fallback.compute(drawn, ttype, [there(1.0)._data, generator], NotImplementedError("no draws"))
+    cpu_fallback.compute(drawn, ttype, [there(1.0)._raw, generator], NotImplementedError("no draws"))
 
 
 class Refusing:

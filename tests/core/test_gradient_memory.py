@@ -22,7 +22,7 @@ def assert_apart(*tensors):
     for one, other in itertools.combinations(tensors, 2):
         assert not numpy.shares_memory(one.detach().numpy(), other.detach().numpy())
     for tensor in tensors:
-        assert tensor._data.flags.writeable and 0 not in tensor._data.strides
+        assert tensor._raw.flags.writeable and 0 not in tensor._raw.strides
 
 
 class Identity(torch.autograd.Function):

@@ -209,7 +209,7 @@ def test_memory_is_let_go_on_the_way(monkeypatch):
     for _ in range(20):
         factor = torch.ones(10, dtype=torch.float64)
         y = y * factor
-        kept.append(weakref.ref(factor._data))
+        kept.append(weakref.ref(factor._raw))
     del factor
     with autograd.zero_safe():
         (y * 0).sum().backward()

@@ -365,7 +365,7 @@ def test_products_of_halves_are_added_up_in_single_precision(cuda):
 def test_functions_of_bfloat16_and_of_complex_numbers_that_cupy_has_otherwise(cuda):
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.bfloat16, device=cuda)
     for result in (torch.where(x > 1, x, 0), torch.where(x > 1, x, x), x.tril(), x.triu(1)):
-        assert result.dtype is torch.bfloat16 and result._data.dtype == "bfloat16"
+        assert result.dtype is torch.bfloat16 and result._raw.dtype == "bfloat16"
     loss = torch.nn.functional.cross_entropy(x, torch.tensor([1, -100], device=cuda))
     assert loss.dtype is torch.bfloat16 and loss.item() == pytest.approx(0.3133, rel=1e-2)
     z = torch.tensor([0, 1j], device=cuda)

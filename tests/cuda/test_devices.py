@@ -34,11 +34,11 @@ def test_what_cuda_means():
     with torch.cuda.device(1):
         assert torch.cuda.current_device() == 1
         x = torch.ones(2, device="cuda", requires_grad=True)
-        assert x.device == torch.device("cuda:1") and x._data.device.id == 1
+        assert x.device == torch.device("cuda:1") and x._raw.device.id == 1
         with torch.cuda.device(None), torch.cuda.device(-1):
             assert torch.cuda.current_device() == 1
         (torch.randn(2, device="cuda") * x + torch.zeros_like(x)).sum().backward()
-        assert x.grad.device.index == 1 and x.grad._data.device.id == 1
+        assert x.grad.device.index == 1 and x.grad._raw.device.id == 1
         assert torch.tensor([1]).cuda().device.index == 1
         with torch.cuda.device_of(torch.ones(1, device="cuda:0")):
             assert torch.cuda.current_device() == 0
@@ -89,7 +89,7 @@ def test_training_on_the_second_device():
 def test_copies_between_devices():
     x = torch.arange(4.0, device="cuda:0", requires_grad=True)
     y = x.to("cuda:1")
-    assert y.device.index == 1 and y._data.device.id == 1
+    assert y.device.index == 1 and y._raw.device.id == 1
     assert y.cpu().tolist() == [0, 1, 2, 3]
     z = torch.zeros(4, device="cuda:1")
     with torch.cuda.device(1):
@@ -99,7 +99,7 @@ def test_copies_between_devices():
 
 def placed(*tensors):
     """Whether tensors are where they say."""
-    return all([x._data.device.id == x.device.index for x in tensors])
+    return all([x._raw.device.id == x.device.index for x in tensors])
 
 
 @two

@@ -9,14 +9,14 @@ DTYPES = ["float16", "float32", "float64", "bfloat16", "int8", "uint8", "int64",
 
 
 def address(tensor):
-    return tensor._data.data.ptr
+    return tensor._raw.data.ptr
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arrays_of_cupy_are_the_memory_of_tensors(cupy, dtype):
     given = plugrad.tensor([[1, 0, 1], [0, 1, 1]]).to(getattr(plugrad, dtype)).cuda()
     taken = cupy.from_dlpack(given.T)
-    assert (taken.data.ptr, taken.dtype, taken.shape) == (address(given), given._data.dtype, (3, 2))
+    assert (taken.data.ptr, taken.dtype, taken.shape) == (address(given), given._raw.dtype, (3, 2))
     assert taken.get().astype("complex64").real.tolist() == [[1, 0], [0, 1], [1, 1]]
     assert tuple(given.__dlpack_device__()) == tuple(taken.__dlpack_device__())
 
@@ -24,7 +24,7 @@ def test_arrays_of_cupy_are_the_memory_of_tensors(cupy, dtype):
 @pytest.mark.parametrize("form", [lambda a: a, lambda a: a.__dlpack__(), lambda a: a.__dlpack__(max_version=(1, 0))])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tensors_are_the_memory_of_arrays_of_cupy(cupy, dtype, form):
-    given = plugrad.tensor([[1, 0, 1], [0, 1, 1]]).to(getattr(plugrad, dtype)).cuda()._data
+    given = plugrad.tensor([[1, 0, 1], [0, 1, 1]]).to(getattr(plugrad, dtype)).cuda()._raw
     taken = plugrad.from_dlpack(form(given))
     assert (address(taken), taken.dtype, taken.device.type) == (given.data.ptr, getattr(plugrad, dtype), "cuda")
     assert taken.cpu().to(plugrad.complex64).real.tolist() == [[1, 0, 1], [0, 1, 1]]

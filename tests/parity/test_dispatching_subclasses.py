@@ -314,6 +314,28 @@ def test_a_wrapper_has_no_memory():
     x = plugrad.Tensor._make_wrapper_subclass(wrapper_class(plugrad), (1 << 20, 1 << 20), dtype=plugrad.float16)
     assert x.numel() == 1 << 40 and x.stride() == (1 << 20, 1)
     with pytest.raises(RuntimeError, match="doesn't have storage"):
-        x._data + 1
+        x._raw + 1
 
 
+@pytest.mark.parametrize("T", [plugrad, torch], ids=["plugrad", "torch"])
+def test_wrappers_may_call_what_they_hold_data(T):
+    class Scaled(T.Tensor):
+        @staticmethod
+        def __new__(cls, values, scale):
+            self = T.Tensor._make_wrapper_subclass(cls, values.size(), dtype=values.dtype)
+            self._data, self._scale = values, scale
+            return self
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            wide = change(lambda one: one._data * one._scale if isinstance(one, Scaled) else one, (args, kwargs or {}))
+            return func(*wide[0], **wide[1])
+
+    x = Scaled(T.tensor([1.0, 2.0]), 0.5)
+    assert (x + 1).tolist() == [1.5, 2.0] and (x * x).sum().item() == 1.25 and x._data.tolist() == [1, 2]
+
+    class Named(T.Tensor):
+        _data = None
+
+    named = T.ones(2).as_subclass(Named)
+    assert type(named + named) is Named and (named + named)._data is None

@@ -33,7 +33,7 @@ def saved(module, obj, **options):
 def bits(tensor):
     """Return the bytes of a tensor's elements."""
     if isinstance(tensor, plugrad.Tensor):
-        return tensor.detach()._data.tobytes()
+        return tensor.detach()._raw.tobytes()
     if tensor.numel() == 0:
         return b""
     return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
@@ -213,7 +213,7 @@ def test_mapped_memory_is_private(tmp_path):
     torch.save({"w": torch.arange(1000.0)}, tmp_path / "x.pt")
     before = (tmp_path / "x.pt").read_bytes()
     loaded = plugrad.load(tmp_path / "x.pt", mmap=True)
-    assert isinstance(loaded["w"]._data.base.base, numpy.memmap) or not loaded["w"]._data.flags.owndata
+    assert isinstance(loaded["w"]._raw.base.base, numpy.memmap) or not loaded["w"]._raw.flags.owndata
     loaded["w"].add_(1)
     assert float(loaded["w"][3]) == 4
     assert (tmp_path / "x.pt").read_bytes() == before

@@ -19,7 +19,7 @@ DTYPES = (
 
 def bits(tensor):
     if isinstance(tensor, plugrad.Tensor):
-        return tensor.contiguous()._data.tobytes()
+        return tensor.contiguous()._raw.tobytes()
     return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
 
 

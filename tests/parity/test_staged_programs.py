@@ -314,7 +314,7 @@ def test_graphs_say_which_nodes_draw_random_numbers(name):
 
 
 def test_private_names_that_are_no_ops_stay_out_of_programs():
-    for name in ("torch._C", "torch.__getattr__", "torch.nn.functional._standard_gamma", "Tensor._data", "torch._no"):
+    for name in ("torch._C", "torch.__getattr__", "torch.nn.functional._standard_gamma", "Tensor._raw", "torch._no"):
         with pytest.raises(LookupError):
             plugrad.jit.names.function(name)
 

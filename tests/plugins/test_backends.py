@@ -64,29 +64,29 @@ def test_op_of_size_one_on_the_fake_device(name):
 def test_the_fake_device_is_strict(fake):
     x = torch.ones(3, device=fake)
     with pytest.raises(TypeError, match="host memory"):
-        x._data + torch.ones(3)._data
+        x._raw + torch.ones(3)._raw
     with pytest.raises(AttributeError, match="CuPy has no apply_over_axes"):
         _ = fake.backend.xp.apply_over_axes
     with pytest.raises(NotImplementedError, match=r"CuPy has no multiply\.at"):
-        fake.backend.xp.multiply.at(x._data, x.long()._data, 2.0)
+        fake.backend.xp.multiply.at(x._raw, x.long()._raw, 2.0)
     with pytest.raises(TypeError, match=r"CuPy's add\.at does not take int64"):
-        fake.backend.xp.add.at(x.long()._data, x.long()._data, 2)
+        fake.backend.xp.add.at(x.long()._raw, x.long()._raw, 2)
 
 
 def test_the_fake_device_is_adverse(fake):
     """What CuPy does without a word: its arrays wrap, write in any order, lose the order and saturate."""
-    x = torch.arange(4.0, device=fake)._data
-    places = torch.tensor([5, -7], device=fake)._data
+    x = torch.arange(4.0, device=fake)._raw
+    places = torch.tensor([5, -7], device=fake)._raw
     assert x[places].tolist() == x.take(places).tolist() == [1, 1]
     winners = set()
     for _ in range(50):
-        y = torch.zeros(2, device=fake)._data
-        y[torch.tensor([1, 1, 1], device=fake)._data] = torch.tensor([1.0, 2.0, 3.0], device=fake)._data
+        y = torch.zeros(2, device=fake)._raw
+        y[torch.tensor([1, 1, 1], device=fake)._raw] = torch.tensor([1.0, 2.0, 3.0], device=fake)._raw
         winners.add(y.tolist()[1])
     assert winners == {1, 2, 3}
-    turned = torch.zeros(2, 3, device=fake).t()._data
+    turned = torch.zeros(2, 3, device=fake).t()._raw
     assert turned.flags.f_contiguous and (turned + 1).flags.c_contiguous and turned.astype("int64").flags.c_contiguous
-    odd = torch.tensor([float("nan"), float("inf"), -float("inf"), -1.5], device=fake)._data
+    odd = torch.tensor([float("nan"), float("inf"), -float("inf"), -1.5], device=fake)._raw
     assert odd.astype("int64").tolist() == [0, 2**63 - 1, -(2**63), -1]
     assert odd.astype("uint64").tolist() == [0, 2**64 - 1, 0, 0]
     with pytest.raises(TypeError, match="unhashable"):

@@ -24,7 +24,7 @@ def zero_dimensional(op):
         for sample in samples:
             values = op.bind(*sample.args, **sample.kwargs)
             if isinstance(values[0], torch.Tensor) and values[0].ndim == 0:
-                yield [value.detach()._data if isinstance(value, torch.Tensor) else value for value in values]
+                yield [value.detach()._raw if isinstance(value, torch.Tensor) else value for value in values]
 
 
 def outcome(op, values):

@@ -36,7 +36,7 @@ def test_marked_as_a_view_where_memory_is_shared(name):
                 continue
             for result in results:
                 if result is not given and result.numel():
-                    shared = numpy.shares_memory(result._data, given._data)
+                    shared = numpy.shares_memory(result._raw, given._raw)
                     assert result._is_view() == (shared or op.follows), given.stride()
                     count += 1
     assert count

@@ -102,8 +102,8 @@ class Snapshot:
             return
         facts = self.facts
         facts[f"{place}.class"] = type(tensor).__name__
-        self._array(place, tensor._data)
-        facts[f"{place}.type"] = (str(tensor.dtype), str(tensor.device), tensor._data.dtype == tensor._type.np)
+        self._array(place, tensor._raw)
+        facts[f"{place}.type"] = (str(tensor.dtype), str(tensor.device), tensor._raw.dtype == tensor._type.np)
         facts[f"{place}.requires_grad"] = tensor.requires_grad
         facts[f"{place}.is_leaf"] = tensor.is_leaf
         facts[f"{place}.output_nr"] = tensor.output_nr

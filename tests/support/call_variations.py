@@ -59,7 +59,7 @@ class Prepared:
 
 def copied(tensor, lay=None):
     """Return a tensor with the same values in fresh memory, laid out alike, or as `lay` makes of its array."""
-    array = tensor._data
+    array = tensor._raw
     if lay is not None and array.ndim:
         copy = lay(array)
     elif array.flags.c_contiguous or not isinstance(array.base, numpy.ndarray):
@@ -71,7 +71,7 @@ def copied(tensor, lay=None):
         offset = address(array) - address(root)
         copy = numpy.ndarray(array.shape, array.dtype, root.copy(order="K"), offset, array.strides)
     tensor_copy = plugrad.empty(0, dtype=tensor.dtype)
-    tensor_copy._data = copy
+    tensor_copy._raw = copy
     return tensor_copy
 
 
@@ -119,7 +119,7 @@ def _inference(leaf):
 
 def _shared(leaf):
     """Return a tensor whose memory NumPy can write."""
-    array = numpy.array(leaf.detach()._data)
+    array = numpy.array(leaf.detach()._raw)
     shared = plugrad.from_numpy(array)
     shared.shared_with = array
     return shared.requires_grad_(leaf.requires_grad)

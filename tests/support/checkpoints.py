@@ -73,7 +73,7 @@ def same(one, other) -> bool:
             return False
         if [*vars(one)] != [*vars(other)]:
             return False
-        return one.is_meta or same(one.detach()._data.copy(), other.detach()._data.copy())
+        return one.is_meta or same(one.detach()._raw.copy(), other.detach()._raw.copy())
     if isinstance(one, (numpy.ndarray, numpy.generic)):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
     if isinstance(one, dict):

@@ -168,7 +168,7 @@ def descriptions() -> dict:
                   "cpu\n", "../x", "CPU", " cpu", "cpu:", "cpu:-1", "cpu:0x1", "cpu:\u0661", "session"):  # fmt: skip
         add(f"device {place!r}", [entry(ROW, device=place)])
     for names in (
-        {"sum": 1}, {"__class__": 1}, {"_data": 1}, {"": 1}, {"a b": 1}, {"data": 1}, {"grad": 1}, 3, [], None,
+        {"sum": 1}, {"__class__": 1}, {"_raw": 1}, {"": 1}, {"a b": 1}, {"data": 1}, {"grad": 1}, 3, [], None,
         {"x": {"$": "tensor", "number": 0}}, {"x": {"$": "tensor", "number": 1}}, {"x": [[[{"$": "tensor"}]]]},
         {"$": "dict", "items": [[1, 2]]}, {"$": "OrderedDict", "items": []},
     ):  # fmt: skip

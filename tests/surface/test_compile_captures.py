@@ -319,7 +319,7 @@ def test_functions_of_arrays_alone_keep_no_array():
         seen.append((first, sums, results["product"]))
     (program,) = programs(call)
     assert len({each.data_ptr() for results in seen for each in results}) == 9
-    refs = [weakref.ref(each._data) for results in seen for each in results]
+    refs = [weakref.ref(each._raw) for results in seen for each in results]
     del first, sums, results, seen
     gc.collect()
     assert not any(ref() is not None for ref in refs) and len(program.free) == 1

@@ -38,8 +38,8 @@ def test_tensors_keep_their_types_in_a_capture(name, beside):
         event.set()
         if beside:
             other.join()
-    assert type(P) is nn.Parameter and type(torch.Tensor.__dict__["_data"]) is type(torch.Tensor.__dict__["_type"])
-    assert type(torch.Tensor.__dict__["_data"]).__name__ == "member_descriptor"
+    assert type(P) is nn.Parameter and type(torch.Tensor.__dict__["_raw"]) is type(torch.Tensor.__dict__["_type"])
+    assert type(torch.Tensor.__dict__["_raw"]).__name__ == "member_descriptor"
 
 
 class Heads(nn.Module):

@@ -53,7 +53,7 @@ def bounds(array):
 
 def assert_inside(tensor):
     """A tensor's elements lie in memory that it, or what it is a view of, owns; they can be read."""
-    array = tensor if isinstance(tensor, numpy.ndarray) else tensor.detach()._data
+    array = tensor if isinstance(tensor, numpy.ndarray) else tensor.detach()._raw
     if not isinstance(array, numpy.ndarray):  # on the meta device
         return
     owner = array
@@ -136,7 +136,7 @@ def test_mapped_files(tmp_path):
         except CheckpointError:
             continue
         for tensor in tensors(loaded):
-            array = tensor if isinstance(tensor, numpy.ndarray) else tensor.detach()._data
+            array = tensor if isinstance(tensor, numpy.ndarray) else tensor.detach()._raw
             if isinstance(array, numpy.ndarray) and array.size <= 10_000:
                 array.tobytes()
         if name in ARCHIVES:

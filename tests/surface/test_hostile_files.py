@@ -195,21 +195,21 @@ def test_every_cut():
 def test_truth_values_of_odd_bytes():
     odd = numpy.array([0, 1, 2, 255], numpy.uint8)
     one, other = load(checkpoints.written([plugrad.from_numpy(odd.view(bool)), plugrad.from_numpy(odd)]))
-    assert one._data.view(numpy.uint8).tolist() == [0, 1, 1, 1] and other.tolist() == odd.tolist()
+    assert one._raw.view(numpy.uint8).tolist() == [0, 1, 1, 1] and other.tolist() == odd.tolist()
 
 
 def test_fields_of_records_are_aligned_again():
     record = numpy.zeros(3, [("a", "u1"), ("b", "<f4")])
     record["b"] = 1.5
     tensor = load(checkpoints.written(plugrad.from_numpy(record["b"])))
-    assert tensor.tolist() == [1.5] * 3 and tensor._data.flags.aligned
+    assert tensor.tolist() == [1.5] * 3 and tensor._raw.flags.aligned
 
 
 def test_mapped_memory_is_aligned(tmp_path):
     for length in range(1, 70):
         plugrad.save({"x" * length: plugrad.ones(5, dtype=plugrad.float64), "y": plugrad.ones(3)}, tmp_path / "x.pt")
         for tensor in plugrad.load(tmp_path / "x.pt", mmap=True).values():
-            assert tensor._data.flags.aligned and tensor.data_ptr() % 64 == 0
+            assert tensor._raw.flags.aligned and tensor.data_ptr() % 64 == 0
 
 
 def test_a_link_planted_where_save_writes(tmp_path):
