@@ -396,8 +396,8 @@ def on_arrays(graph, lower, name="arrays"):
 def explain(compiled) -> str:
     """Return what was captured of a function or Module, as text.
 
-    For each program there are its steps, its memory, what the compiler tells of its source, and which steps could not be
-    done in the way that it chose.
+    For each program there are its steps, its memory, what the compiler tells of its source, and which steps could not
+    be done in the way that it chose.
 
     >>> import plugrad as torch
     >>> double = torch.compile(lambda x: x + x, backend="numpy")
