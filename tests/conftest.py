@@ -4,6 +4,7 @@ import compileall
 import contextlib
 import gc
 import importlib.util
+import itertools
 import os
 import pathlib
 import sys
@@ -36,8 +37,22 @@ def pytest_collection(session):
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
-        gc.freeze()
+        leave_alone()
+
+
+_finished = itertools.count(1)
+
+
+def pytest_runtest_logfinish(nodeid, location):
+    """Every thousand tests do the same with what has come to stay, such as generated functions and their sources."""
+    if next(_finished) % 1000 == 0:
+        leave_alone()
+
+
+def leave_alone() -> None:
+    """Have the collector of garbage look no more at what there is: a full look takes longer than most tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

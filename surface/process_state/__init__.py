@@ -342,13 +342,19 @@ class Contained:
 
     What it prints on the standard output goes to standard error: what children and C code print, too, where no other
     thread could lose its output by that.
+
+    Attributes: `names`, whether the names and records of plugrad are looked at, too. For that all of ours are loaded,
+    which a process that only computes for another one can do without.
     """
 
+    names = True
+
     def __enter__(self):
-        self.state, self.withheld = ProcessState(), Withheld()
+        self.state, self.withheld = ProcessState(self.names), Withheld()
         self.withheld.__enter__()
-        self.finder = _FirstImports(self.state.names)
-        sys.meta_path.insert(0, self.finder)
+        self.finder = _FirstImports(self.state.names) if self.names else None
+        if self.names:
+            sys.meta_path.insert(0, self.finder)
         self.output, self.files = None, Files()
         if sys.stdout is not None and sys.stderr is not None:
             self.output, self.errors = ToStandardError(sys.stdout), sys.stderr
