@@ -128,7 +128,7 @@ for _x in {name}:
         name, edge = argument.name, argument.bit
         none = f" or {name} is None" if self.op.defaults.get(name, 0) is None else ""
         number = f"{name}_ = {name}"
-        if (self.plan.direct or getattr(self.op.kernels.get("cpu"), "integers", None)) and not none:  # they are faster
+        if (self.plan.direct or getattr(self.op.kernels.get("cpu"), "integers", None)) and not none:  # 0-d is faster
             number = f"{name}_ = _t.constants.get({name})\n    if {name}_ is None: {name}_ = _t.constant({name})"
         others = [a.name for a in self.plan.arguments if self.op.alike and a.role == "operand" and a is not argument]
         alike = "".join(f" and type({other}) is not float and type({other}) is not int" for other in others)

@@ -21,6 +21,7 @@ _EITHER_WAY = ("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor")  # 2 + 
 
 _FLOATS = (dtypes.float32.numpy, dtypes.float64.numpy)  # what kernels of the fast path take
 _OF_OTHER_DTYPE = ("bool", "index", "bits")  # than the operand's, whatever that is
+_TENSORS = {"both": 0, "any": 0, "other": 1, "none": 2}  # by `numbers`: how many operands may be no numbers
 _SERVES_INTEGERS = dict.fromkeys("bi", ("same", "int64", *_OF_OTHER_DTYPE)) | {"u": ("same", *_OF_OTHER_DTYPE)}
 _COMPUTE_IN = {"float16": "float32", "bfloat16": "float32"}  # as PyTorch's kernels on the CPU do
 
@@ -193,7 +194,7 @@ class Binary(Elementwise):
 
     def check_numbers(self, values) -> None:
         """Raise PyTorch's TypeError for a Python number where only a tensor may stand."""
-        for position, value in enumerate(values[: {"both": 0, "any": 0, "other": 1}.get(self.numbers, 2)]):
+        for position, value in enumerate(values[: _TENSORS[self.numbers]]):
             if isinstance(value, (int, float, complex, numpy.generic)):
                 raise TypeError(
                     f"{self.name}(): argument '{self.parameters[position]}' (position {position + 1}) must be Tensor, "

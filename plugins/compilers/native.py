@@ -124,7 +124,7 @@ class Native(Line):
     def remarks(self) -> list:
         """Return lines that name calls in C which served not: what does so at every call makes a program slow."""
         often = [(step, times) for step, times in self.unserved.values() if times]
-        return [f"not served in C, and done by NumPy, {times} times: {step}" for step, times in often]
+        return [f"not served in C, but by NumPy ({times} x): {step}" for step, times in often]
 
     def numbers(self) -> list:
         """Return for each tape its sizes, offsets and numbers, as they are for each size."""

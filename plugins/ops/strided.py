@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, collect, composite, hookimpl, op, view
+from plugrad.extend import Op, collect, composite, hookimpl, locked_if_shared, op, view
 
 from . import _index as ix
 from ._checks import number
@@ -28,11 +28,7 @@ def as_strided_array(xp, array, shape, strides):
         result = xp.ndarray(shape, array.dtype, memory, start, strides)
     else:
         result = xp.lib.stride_tricks.as_strided(array, shape, strides)
-    shared = 0 in strides and result.size and any([step == 0 and n > 1 for n, step in zip(shape, strides)])
-    if shared and getattr(result.flags, "writeable", False):
-        result = result[...]  # of what may be written, which NumPy asks for before it unlocks for a fill
-        result.flags.writeable = False
-    return result
+    return locked_if_shared(result)
 
 
 def check_strided(size, stride, offset, available, itemsize):

@@ -114,6 +114,11 @@ def _spread(op, input, dim, unbiased, keepdim, correction, out=None):
     return op(input, dim, keepdim, correction=correction, **more)
 
 
+def _with_mean(F, op, input, dim, *ways):
+    """What `_spread` returns, and the mean."""
+    return _spread(op, input, dim, *ways), F.mean(input, None if isinstance(dim, bool) else dim, ways[1])
+
+
 SPREAD = {"dim": "int|ints|bool?", "unbiased": "bool..."}
 
 
@@ -156,8 +161,7 @@ def var_mean(F, input, dim=None, unbiased=LEFT_OUT, keepdim=False, *, correction
     >>> torch.var_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
     """
-    spread = _spread(F.variance, input, dim, unbiased, keepdim, correction)
-    return spread, F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _with_mean(F, F.variance, input, dim, unbiased, keepdim, correction)
 
 
 @composite(at=("std_mean",), kinds=SPREAD)
@@ -168,8 +172,7 @@ def std_mean(F, input, dim=None, unbiased=LEFT_OUT, keepdim=False, *, correction
     >>> torch.std_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
     """
-    spread = _spread(F.deviation, input, dim, unbiased, keepdim, correction)
-    return spread, F.mean(input, None if isinstance(dim, bool) else dim, keepdim)
+    return _with_mean(F, F.deviation, input, dim, unbiased, keepdim, correction)
 
 
 @var.samples

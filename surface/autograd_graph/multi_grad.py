@@ -126,10 +126,9 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    needs = (tensor.requires_grad and not (tensor.is_leaf and leads_nowhere(tensor._edge)) for tensor in tensors)
     if mode == "any":
         tensors = [tensor for tensor in tensors if tensor.requires_grad]
-    elif not all(needs):
+    elif not all(one.requires_grad and not (one.is_leaf and leads_nowhere(one._edge)) for one in tensors):
         raise AssertionError("Expected gradient function to be set: all tensors must require grad")
     collector = (_All if mode == "all" else _Any)(tensors, fn)
     other_walks.add(ref(collector, other_walks.discard))

@@ -26,7 +26,7 @@ from plugrad.dispatch.source import MISSING as LEFT_OUT
 from plugrad.extend.derived import layer, legacy_reduction, loss, loss_modules
 from plugrad.extend.formulas import complement, conj, keep_dims, multilinear
 from plugrad.extend.hooks import OpHook
-from plugrad.extend.new_memory import choose_memory, chosen_memory, new_memory
+from plugrad.extend.new_memory import choose_memory, chosen_memory, locked_if_shared, new_memory
 from plugrad.extend.refusals import refuse_outside, refuse_where
 from plugrad.extend.scipy_modules import scipy_of
 from plugrad.extend.session import register, unregister
@@ -47,15 +47,15 @@ from plugrad.tensor.shapes import axes, broadcast_shapes
 from plugrad.tensor.tensor import from_raw, write_out
 
 __all__ = [
-    "Backend", "F", "Generator", "Kernel", "LEFT_OUT", "LRScheduler", "Module", "Op", "OpCall", "OpHook", "Optimizer",
-    "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes", "choose_memory",
-    "chosen_memory", "collect", "complement", "composite", "conj", "dtype_of", "elementwise", "factory", "from_raw",
-    "generator_of", "get_default_dtype", "held_back", "hookimpl", "is_basic_index", "is_channels_last",
-    "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral", "is_single_or_double", "keep_dims",
-    "kernel_for", "layer", "legacy_reduction", "loss", "loss_modules", "multilinear", "native", "native_function",
-    "new_memory", "op", "overridable", "process_lock", "reduction", "refuse_outside", "refuse_where", "refusing_random",
-    "register", "rng", "scipy_of", "tidy_index", "type_of", "unary", "unregister", "view", "watching_random",
-    "write_out",
+    "Backend", "F", "Generator", "Kernel", "LEFT_OUT", "LRScheduler", "Module", "Op", "OpCall", "OpHook",
+    "Optimizer", "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes",
+    "choose_memory", "chosen_memory", "collect", "complement", "composite", "conj", "dtype_of", "elementwise",
+    "factory", "from_raw", "generator_of", "get_default_dtype", "held_back", "hookimpl", "is_basic_index",
+    "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
+    "is_single_or_double", "keep_dims", "kernel_for", "layer", "legacy_reduction", "locked_if_shared", "loss",
+    "loss_modules", "multilinear", "native", "native_function", "new_memory", "op", "overridable", "process_lock",
+    "reduction", "refuse_outside", "refuse_where", "refusing_random", "register", "rng", "scipy_of", "tidy_index",
+    "type_of", "unary", "unregister", "view", "watching_random", "write_out",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(globals(), None, {

@@ -38,3 +38,20 @@ def new_memory(array):
         kind = array.dtype.kind
         array[...] = numpy.nan if is_differentiable(array.dtype) else kind == "b" or numpy.iinfo(array.dtype).max
     return array
+
+
+def locked_if_shared(array):
+    """Return an array, locked where strides of zero make some elements one.
+
+    In-place ops write what NumPy lets them write: such an array takes fills, and refuses all else.
+
+    >>> import numpy
+    >>> column = numpy.lib.stride_tricks.as_strided(numpy.zeros(2), (2, 3), (8, 0))
+    >>> column.flags.writeable, locked_if_shared(column).flags.writeable
+    (True, False)
+    """
+    shared = array.size and any([step == 0 and n > 1 for n, step in zip(array.shape, array.strides)])
+    if shared and getattr(array.flags, "writeable", False):
+        array = array[...]  # of what may be written, which NumPy asks for before it unlocks for a fill
+        array.flags.writeable = False
+    return array

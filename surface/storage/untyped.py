@@ -14,7 +14,7 @@ import plugrad
 from plugrad import Tensor, no_grad
 from plugrad.arguments import is_int
 from plugrad.autograd.rare import copied_views
-from plugrad.extend import from_raw
+from plugrad.extend import from_raw, locked_if_shared
 
 _living = weakref.WeakValueDictionary()  # id of the array that owns the memory -> its storage, which keeps the array
 
@@ -190,7 +190,7 @@ class UntypedStorage:
         if not is_int(index):
             raise TypeError(f"can't index a {type(self).__qualname__} with {type(index).__name__}: use an int or slice")
         if not -(1 << 63) <= index < 1 << 63:
-            raise ValueError(f"Overflow when unpacking long long: index {index}")
+            raise ValueError(f"Overflow when unpacking long long: {index} is no index of a storage")
         size = self.nbytes()
         if not -size <= index < size:
             raise IndexError(f"index {index} out of range for storage of size {size}")
@@ -394,11 +394,7 @@ def tensor_over(storage, dtype, offset=0, size=None, stride=None):
     flat = memory._raw[: memory.numel() // width * width].view(dtype.numpy)
     start = flat[offset:] if last else flat[:0]
     strided = memory._type.xp.lib.stride_tricks.as_strided(start, tuple(size), [step * width for step in stride])
-    overlaps = 0 in stride and strided.size and any([step == 0 and n > 1 for n, step in zip(size, stride)])
-    if overlaps and getattr(strided.flags, "writeable", False):
-        strided = strided[...]  # in-place ops write what NumPy lets them: of an expanded array nothing but fills
-        strided.flags.writeable = False
-    return from_raw(strided)
+    return from_raw(locked_if_shared(strided))
 
 
 CASTS = {
