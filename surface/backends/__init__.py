@@ -85,6 +85,7 @@ def set_num_threads(n):
     if not 0 < n < 1 << 31:
         raise RuntimeError(f"set_num_threads expects a positive integer, not {n}")
     _threads.setdefault("first", get_num_threads())
+    _threads["now"] = int(n)
     if kernels.level() is not None:
         kernels.module().set_num_threads(int(n))
     try:
@@ -94,7 +95,6 @@ def set_num_threads(n):
         warnings.warn(told, stacklevel=2)
         return
     threadpoolctl.threadpool_limits(int(n))
-    _threads["now"] = int(n)
 
 
 def get_num_threads():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import locale
 import sys
+import warnings
 
 import plugrad
 from plugrad import printing
@@ -213,7 +214,8 @@ def _read_threads():
 
 def _write_threads(number) -> None:
     room = sys.modules["plugrad.backends"]
-    room.set_num_threads(number or room._threads["first"])
+    with warnings.catch_warnings(action="ignore"):  # that NumPy's can't be set: nobody asked for it
+        room.set_num_threads(number or room._threads["first"])
     room._threads["now"] = number
 
 

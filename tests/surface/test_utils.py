@@ -17,7 +17,9 @@ import pytest
 
 import plugrad
 from plugrad import kernels, process_state
+from plugrad.extend import unary
 from plugrad.process_state import ProcessState
+from plugrad.testing import cases
 from support import distribution_builder
 
 torch = pytest.importorskip("torch")
@@ -540,3 +542,24 @@ def test_a_state_after_a_repaired_one_sees_what_one_that_looks_anew_sees(monkeyp
         assert told.startswith(named[step])
         assert ProcessState(after=after).repair() == [] == anew.repair()
         before = ProcessState(after=anew)
+
+
+@pytest.mark.skipif(kernels.level() is None, reason=f"no kernels in C: {kernels.why_none()}")
+def test_the_number_of_threads_is_put_back_quietly_where_the_blas_can_not_be_told(monkeypatch):
+    """As in an environment of plugrad alone, where checks take warnings for errors."""
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)  # not installed
+    before, state = kernels.module().get_num_threads(), ProcessState(names=False)
+    try:
+        with pytest.warns(UserWarning, match="pip install threadpoolctl"):
+            plugrad.set_num_threads(before + 1)
+        assert state.repair() == ["the number of threads"]
+        assert kernels.module().get_num_threads() == before
+        (case,) = (case for case in cases(unary(vjp=None)(twice)) if case.name == "numbers of threads")
+        assert case.run() is None
+    finally:
+        kernels.module().set_num_threads(before)
+
+
+def twice(xp, input):
+    """Two times the input."""
+    return input + input
