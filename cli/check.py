@@ -7,7 +7,6 @@ import sys
 import typer
 
 from plugrad.cli.output import apart, counted, refuse_unwritable, say, say_json, show
-from plugrad.testing import checks_of
 from plugrad.testing.running import expressions, jobs, state
 from plugrad.testing.running.junit import write_junit
 
@@ -38,20 +37,36 @@ def check(
     Exit status: 0 if nothing is wrong, 1 if something is, 2 for what does not exist.
     """
     target = tuple(targets) if targets and len(targets) > 1 else targets[0] if targets else None
-    cases = _chosen(target, device, expression)
-    if listing:
-        rows = [jobs.row_of(case) for case in cases]
-        show(rows, COLUMNS, as_json, "there is nothing to check")
-        return
-    if not cases:
-        none = "there are no third-party plugins to check; `plugrad check plugrad` checks plugrad's own"
-        say("[]" if as_json else none)
-        return
-    if not __debug__:
-        raise typer.BadParameter("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
+    with _listed(target, device, expression, processes, timeout) as job:
+        if listing:
+            show(job.rows, COLUMNS, as_json, "there is nothing to check")
+        elif not job.rows:
+            none = "there are no third-party plugins to check; `plugrad check plugrad` checks plugrad's own"
+            say("[]" if as_json else none)
+        elif not __debug__:
+            raise typer.BadParameter("checks need assert statements: run Python without -O, and without PYTHONOPTIMIZE")
+        else:
+            raise typer.Exit(_checked(job, resume, junit, as_json, verbose))
+
+
+def _listed(target, device, expression, processes, timeout) -> jobs.Job:
+    """Return the checks that were asked for."""
+    try:
+        wanted = expressions.matcher(expression)
+        with apart():
+            job = jobs.Job(target, device, processes, timeout)
+    except (LookupError, ValueError, SyntaxError) as error:
+        raise typer.BadParameter(str(error)) from None
+    everything, job.rows = job.rows, [row for row in job.rows if row["status"] or wanted(row["id"])]
+    if everything and not job.rows:
+        raise typer.BadParameter(f"none of {len(everything)} checks matches -k {expression!r}")
+    return job
+
+
+def _checked(job, resume, junit, as_json, verbose) -> int:
+    """Run checks, report what came of them, and return the exit status."""
     if junit:
         refuse_unwritable(junit)
-    job = jobs.Job(target, device, cases, processes, timeout)
     kept = state.State(job) if resume else None
     if kept is not None and kept.note:
         say(kept.note, err=True)
@@ -64,22 +79,9 @@ def check(
         _report(rows, kept, verbose)
     if interrupted:
         advice = "; the same command continues" if resume else "; with --resume it could be continued"
-        say(f"interrupted after {len(rows)} of {counted(len(cases), 'check')}{advice}", err=True)
-        raise typer.Exit(130)
-    raise typer.Exit(1 if any(row["status"] == "failed" for row in rows) else 0)
-
-
-def _chosen(target, device, expression) -> list:
-    try:
-        with apart():
-            cases = checks_of(target, device)
-        wanted = expressions.matcher(expression)
-    except (LookupError, ValueError, SyntaxError) as error:
-        raise typer.BadParameter(str(error)) from None
-    chosen = [case for case in cases if wanted(case.id)]
-    if cases and not chosen:
-        raise typer.BadParameter(f"none of {len(cases)} checks matches -k {expression!r}")
-    return chosen
+        say(f"interrupted after {len(rows)} of {counted(len(job.rows), 'check')}{advice}", err=True)
+        return 130
+    return 1 if any(row["status"] == "failed" for row in rows) else 0
 
 
 def _run(job, kept, quiet) -> tuple:
@@ -87,7 +89,7 @@ def _run(job, kept, quiet) -> tuple:
     rows = [] if kept is None else kept.rows
     results = job.run(rows)
     if not quiet and sys.stderr.isatty():
-        results = _bar(results, len(job.cases), len(rows))
+        results = _bar(results, len(job.rows), len(rows))
     try:
         for row in results:
             rows.append(row)

@@ -91,9 +91,7 @@ class Case:
     @property
     def title(self) -> str:
         """How a message about this case begins."""
-        origin = f" of {self.origin}" if self.origin else ""
-        noun = "loss" if self.kind == "losses" else self.kind.removesuffix("s")
-        return f"{noun} {self.subject!r}{origin}, {self.name}"
+        return entitled(self.kind, self.subject, self.origin, self.name)
 
     @property
     def id(self) -> str:
@@ -102,6 +100,12 @@ class Case:
 
     def __repr__(self):
         return self.id
+
+
+def entitled(kind, subject, origin, name) -> str:
+    """Return the words that a message about a check begins with."""
+    noun = "loss" if kind == "losses" else kind.removesuffix("s")
+    return f"{noun} {subject!r}{f' of {origin}' if origin else ''}, {name}"
 
 
 def cases(record, device="cpu"):

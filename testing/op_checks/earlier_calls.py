@@ -38,7 +38,7 @@ def earlier_calls(op, device):
             outcome(op, earlier)
             after.append((sample, _results(op, sample)))
     finally:
-        answer = _receive(worker)  # whatever happens here: else it would be the answer to the next question
+        answer = worker.receive()  # whatever happens here: else it would be the answer to the next question
     for number, ((sample, ours), theirs) in enumerate(zip(after, _first(worker, answer), strict=True)):
         place, later = f"sample {number} {sample}", "after a call with other values of the same shapes"
         here, there = ([what for what, _ in named] for named in (ours, theirs))
@@ -70,16 +70,6 @@ def _worker() -> Worker:
         worker = _workers[os.getpid()] = Worker(queue.Queue())
         atexit.register(worker.end)
     return worker
-
-
-def _receive(worker):
-    try:
-        _, answer = worker.answers.get()
-        worker.answered()
-    except BaseException:  # interrupted: what comes later would be taken for the next answer
-        worker.end()
-        raise
-    return answer
 
 
 def _first(worker, answer) -> list:

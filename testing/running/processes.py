@@ -65,6 +65,16 @@ class Worker:
             pickle.dump((function.__module__, function.__name__, arguments), self.process.stdin)
             self.process.stdin.flush()
 
+    def receive(self):
+        """Wait for the answer to the call that it is at; None when it has ended instead."""
+        try:
+            _, answer = self.answers.get()
+            self.answered()
+        except BaseException:  # interrupted: what comes later would be taken for the next answer
+            self.end()
+            raise
+        return answer
+
     def answered(self) -> tuple:
         """Take the call that was answered off the list and return it; the next one begins."""
         self.started = time.monotonic()
@@ -92,7 +102,7 @@ class Lost:
         self.reason, self.seconds = reason, seconds
 
 
-def run(function, shares, jobs=1, timeout=None, setup=None, here=True):
+def run(function, shares, jobs=1, timeout=None, setup=None, here=True, first=None):
     """Yield (arguments, ``function(*arguments)``) as they are finished.
 
     Args:
@@ -101,19 +111,21 @@ def run(function, shares, jobs=1, timeout=None, setup=None, here=True):
         jobs: how many processes; with one, and no timeout, the calls are made in this process if `here` says so.
         timeout: seconds that a call may take. One that takes longer, or whose process dies, gives `Lost`.
         setup: (function, arguments), called first in each process; its time does not count.
+        first: a `Worker` that is prepared already, and becomes one of the processes.
     """
     if here and jobs == 1 and timeout is None:
         for arguments in itertools.chain.from_iterable(shares):
             yield arguments, function(*arguments)
         return
-    answers: queue.Queue = queue.Queue()
+    answers: queue.Queue = queue.Queue() if first is None else first.answers
     waiting, workers = [share for share in reversed(shares) if share], []
     try:
         while waiting or workers:
             while waiting and len(workers) < jobs:
-                workers.append(Worker(answers))
-                if setup is not None:
+                workers.append(first or Worker(answers))
+                if setup is not None and first is None:
                     workers[-1].call(setup[0], *setup[1])
+                first = None
                 _give(workers[-1], function, waiting.pop())
             for worker, answer in _news(answers, workers, function, timeout):
                 called, arguments = worker.answered()

@@ -30,9 +30,9 @@ class State:
 
     def __init__(self, job):
         self.file = pathlib.Path(FOLDER) / f"{_slug(job.target)}-{job.device}.jsonl"
-        self.key, self.rows, self.note = _key(job), [], None
+        self.key, self.rows, self.note = job.key(), [], None
         kept = self._read()
-        wanted = {case.id for case in job.cases}
+        wanted = {row["id"] for row in job.rows}
         self.rows = [row for row in kept if row["id"] in wanted]
         self.known = len(self.rows)
         self._write(kept)
@@ -81,11 +81,11 @@ def _slug(target) -> str:
     return re.sub(r"[^\w.-]+", "_", "+".join(target) if isinstance(target, tuple) else str(target or "third-party"))
 
 
-def _key(job) -> str:
-    """Return a hash of all that a result depends on: versions, and the sources of plugrad and of the plugins."""
-    digest = hashlib.sha256(repr((sys.version, numpy.__version__, plugrad.__version__, job.device)).encode())
+def key(plugins, device) -> str:
+    """Return a hash of all that a result depends on: versions, and the sources of plugrad and of loaded plugins."""
+    digest = hashlib.sha256(repr((sys.version, numpy.__version__, plugrad.__version__, device)).encode())
     files = {file for folder in _folders() for file in pathlib.Path(folder).rglob("*.py")}
-    for plugin in {case.provider for case in job.cases if case.provider is not None}:
+    for plugin in sorted(plugins, key=lambda plugin: plugin.id):
         digest.update(f"{plugin.id} {plugin.version}".encode())
         files.update(() if plugin.builtin else _sources(plugin))
     for file in sorted(files):

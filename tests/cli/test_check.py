@@ -16,6 +16,7 @@ from plugrad.registry import loader
 from plugrad.testing import cases, checks_of, conformance_tests
 from plugrad.testing.op_checks import earlier_calls
 from plugrad.testing.running import expressions, jobs, state
+from plugrad.testing.targets import load_file
 from support import (
     distribution_builder,
     seeded_bugs,
@@ -236,8 +237,18 @@ def test_a_file_that_fails_is_a_finding_and_an_empty_one_a_mistake(tmp_path):
     torn = command(str(tmp_path / "torn.py"))
     assert torn.exit_code == 1 and "No module named 'nowhere_at_all'" in torn.output
     assert command(str(tmp_path / "empty.py")).exit_code == 2
-    del loader.plugins["torn.py:torn"]
+    with pytest.raises(LookupError, match="defines no op"):
+        load_file(tmp_path / "empty.py")
     assert not [name for name in loader.plugins if "empty" in name]
+
+
+@pytest.mark.parametrize("options", [["--json"], ["--json", "--resume"], ["--json", "-j", "2", "-k", "gradient"]])
+def test_a_file_that_ends_its_process_is_a_finding(tmp_path, options):
+    (tmp_path / "deadly.py").write_text("import os\nos._exit(0)\n")
+    arguments = ["-m", "plugrad.cli", "check", "deadly.py", *options]
+    done = distribution_builder.run(None, arguments=arguments, cwd=tmp_path)
+    (row,) = json.loads(done.stdout)
+    assert done.returncode == 1 and row["status"] == "failed" and "died (exit status 0)" in row["message"]
 
 
 def test_a_file_in_a_package_may_import_from_it(tmp_path):
@@ -346,7 +357,7 @@ def test_resume_repeats_nothing_until_sources_change(tmp_path, monkeypatch):
     second = json.loads(command(*arguments).stdout)
     assert len(ran) == 1 and sorted(row["id"] for row in second) == sorted(row["id"] for row in first)
     assert len(json.loads(command(*arguments).stdout)) == len(first) and len(ran) == 1
-    monkeypatch.setattr(state, "_key", lambda job: "other sources")
+    monkeypatch.setattr(state, "key", lambda plugins, device: "other sources")
     result = command(*arguments)
     assert len(ran) == 1 + len(first) and "have changed" in result.output
 
@@ -382,11 +393,11 @@ def test_a_module_beside_a_file_is_one_of_its_sources(tmp_path):
 def test_the_key_of_a_state_changes_with_the_source(tmp_path, monkeypatch):
     monkeypatch.setattr(state, "_folders", lambda: [tmp_path])
     (tmp_path / "a.py").write_text("1")
-    job = jobs.Job("cos", "cpu", checks_of("cos"))
-    before = state._key(job)
-    assert before == state._key(job)
+    job = jobs.Job("cos")
+    before = job.key()
+    assert before == job.key()
     (tmp_path / "a.py").write_text("2")
-    assert before != state._key(job)
+    assert before != job.key()
 
 
 @pytest.mark.parametrize("taken", ["a function", "a constant"])
@@ -400,11 +411,11 @@ def test_the_key_of_a_state_changes_with_a_helper_module_elsewhere(tmp_path, ins
     else:  # a number does not say where it is from
         (tmp_path / "seeded_source.py").write_text("from seeded_helper import factor\n")
         monkeypatch.setattr(sys.modules[plugin.value], "__file__", str(tmp_path / "seeded_source.py"), raising=False)
-    job = jobs.Job("plugrad-seeded", "cpu", checks_of("plugrad-seeded"))
-    before = state._key(job)
-    assert before == state._key(job)
+    job = jobs.Job("plugrad-seeded")
+    before = job.key()
+    assert before == job.key()
     (tmp_path / "seeded_helper.py").write_text("factor = 2\n")
-    assert before != state._key(job)
+    assert before != job.key()
     del sys.modules["seeded_helper"]
 
 
