@@ -135,29 +135,43 @@ class Comparison:
         return terms @ amounts, numpy.abs(terms) @ numpy.abs(amounts)
 
     def _screen(self, directions):
-        """Return which directions agree so well with two step sizes that there is nothing to investigate."""
+        """Return which directions agree so well with two step sizes that there is nothing to investigate.
+
+        The narrow one alone will do where the function is straight, as every gradient is in what arrives at it.
+        """
         if not directions:
             return []
         wide, narrow = differences.steps(2)
-        values = numpy.empty((len(directions), 4, len(self.base)))
+        near, far = numpy.empty((2, len(directions), 2, len(self.base)))
         expected = numpy.empty((2, len(directions), len(self.base)))
         limits = numpy.empty((len(directions), 1))
         for row, (_, coordinates, amounts) in enumerate(directions):
-            self.seen.clear()
-            probe = self._probe(coordinates, amounts)
-            values[row] = probe(wide), probe(-wide), probe(narrow), probe(-narrow)
+            near[row] = self._both_ways(coordinates, amounts, narrow)
             expected[:, row] = self._expected(coordinates, amounts)
             limits[row] = self._screen_limit(len(coordinates))
-        coarse = (values[:, 0] - values[:, 1]) / (2 * wide)
-        fine = (values[:, 2] - values[:, 3]) / (2 * narrow)
-        slope = fine + (fine - coarse) / (differences.RATIO**2 - 1)
         blur = TRUST * self.rounding / narrow
-        agrees = numpy.abs(slope - expected[0]) <= limits * expected[1] + blur
-        gap = numpy.abs(values[:, 2] + values[:, 3] - 2 * self.base) / narrow
-        wide_gap = numpy.abs(values[:, 0] + values[:, 1] - 2 * self.base) / wide
-        smooth = (gap <= wide_gap / 2) | (gap <= 1e-7 * expected[1] + 10 * blur)
+        allowed = limits * expected[1] + blur
         known = blur <= self.tolerance.needed(expected[1], expected[1], self.size)
-        return (agrees & smooth & known).all(axis=1)
+        fine = (near[:, 0] - near[:, 1]) / (2 * narrow)
+        gap = numpy.abs(near[:, 0] + near[:, 1] - 2 * self.base) / narrow
+        straight = gap <= 1e-7 * expected[1] + 10 * blur
+        settled = (known & straight & (numpy.abs(fine - expected[0]) <= allowed)).all(axis=1)
+        rest = numpy.flatnonzero(~settled)
+        for row in rest:
+            far[row] = self._both_ways(*directions[row][1:], wide)
+        coarse = (far[rest, 0] - far[rest, 1]) / (2 * wide)
+        slope = fine[rest] + (fine[rest] - coarse) / (differences.RATIO**2 - 1)
+        agrees = numpy.abs(slope - expected[0, rest]) <= allowed[rest]
+        wide_gap = numpy.abs(far[rest, 0] + far[rest, 1] - 2 * self.base) / wide
+        smooth = straight[rest] | (gap[rest] <= wide_gap / 2)
+        settled[rest] = (agrees & smooth & known[rest]).all(axis=1)
+        return settled
+
+    def _both_ways(self, coordinates, amounts, step):
+        """Return the projected values a step along a direction, and back."""
+        self.seen.clear()
+        probe = self._probe(coordinates, amounts)
+        return probe(step), probe(-step)
 
     def _screen_limit(self, count):
         relative = self.tolerance.relative
