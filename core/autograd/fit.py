@@ -26,6 +26,7 @@ def fit(F, node, grads) -> list:
 
 def _sum_to_shape(F, node, g, shape, position):
     """Sum a gradient over the dimensions in which its input was broadcast."""
+    shape = getattr(node.edges[position], "recorded_shape", shape)
     if node.op is None or node.op.broadcasts:  # a custom Function's formula is written for what it gets
         extra = g.ndim - len(shape)
         if extra < 0 or any(have == 1 != n for have, n in zip(g.shape[extra:], shape)):
@@ -34,8 +35,7 @@ def _sum_to_shape(F, node, g, shape, position):
         else:
             dims = (*range(extra), *(i for i, n in enumerate(shape, extra) if n == 1 != g.shape[i]))
             if [n for i, n in enumerate(g.shape) if i not in dims and n != 1] == [n for n in shape if n != 1]:
-                if dims:
-                    g = F.sum(g, dims)
+                g = F.sum(g, dims) if dims else g
                 return F.reshape(g, shape) if g.shape != shape else g
     name = formulas.input_of(node, position)
     raise RuntimeError(

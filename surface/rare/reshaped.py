@@ -15,6 +15,7 @@ class Reshaped(OutputSlot):
     """
 
     __slots__ = ("fit", "node")
+    recorded_shape = property(lambda self: self.fit[0][0])  # gradients of broadcast operands are summed to it at once
 
     def __init__(self, edge, shape, dtype):
         self.edges, self.saved, self.fit, self.rare, self.seq = (edge,), (), ((shape, dtype),), None, tick()

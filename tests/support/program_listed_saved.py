@@ -157,11 +157,12 @@ _REQUIRING = (
 
 
 def _first_unlike(program, oracle, subject) -> list:
-    """The first variable that requires grad in one of the two libraries only, if there is one, in a list."""
+    """The first variable, or gradient of one, that requires grad in one of the two libraries only, in a list."""
     with after(program, oracle) as one, after(program, subject) as other:
         ours = other.tensors()
         both = [(name, t, ours[name]) for name, t in one.tensors().items() if name in ours]
-    return [name for name, t, our in both if t.requires_grad != our.requires_grad][:1]
+        both += [(f"{name}.grad", t.grad, our.grad) for name, t, our in both if t.is_leaf and t.grad is not None]
+    return [name for name, t, our in both if our is not None and t.requires_grad != our.requires_grad][:1]
 
 
 def _depends_on_nothing(expression, leaves, run) -> bool:

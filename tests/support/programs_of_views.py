@@ -75,4 +75,22 @@ PROGRAMS = {
         T.add(a, 1, out=c)
         c.requires_grad_()
     """,
+    "an operand that was reshaped where nothing is recorded": """
+        w = T.arange(24.0, dtype=T.float64).reshape(4, 2, 3).requires_grad_()
+        x = T.tensor([2.0], dtype=T.float64, requires_grad=True)
+        a = x.clone()
+        with T.no_grad():
+            T.sum(x, -1, out=a)
+        (a * w * a).sum().backward(retain_graph=True)
+        g, = T.autograd.grad((a / w.exp()).sum(), [x], create_graph=True)
+        g.sum().backward()
+        (a * 2).sum().backward()
+        b = w * 1
+        b.data = w.detach()[0]
+        (w.square() - b).sum().backward()
+        c = w[:1, :, :1] * 1
+        c.data = T.ones(1, dtype=T.float64)
+        T.where(w > 3, c, w).sum().backward()
+        (c + T.ones(2, 2, dtype=T.float64)).sum().backward()
+    """,
 }
