@@ -9,6 +9,7 @@ import warnings
 import numpy
 
 import plugrad
+from plugrad.arguments import checked
 from plugrad.testing.tensors import is_float, is_float_dtype
 
 _EXACT = "iO"  # NumPy's kinds of signed integers and of Python's numbers
@@ -64,6 +65,7 @@ def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=
     )  # fmt: skip
 
 
+@checked(atol="float?", rtol="float?")
 def assert_close(
     actual,
     expected,

@@ -38,7 +38,7 @@ def require_grad(tensor, requires_grad):
 def dtype_argument(dtype):
     """Return the dtype that a Python type means as an argument `dtype=`."""
     known = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
-    if dtype not in known:
+    if not isinstance(dtype, type) or dtype not in known:
         raise TypeError(
             f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__} ({dtype!r}); write torch.float32, ..."
         )

@@ -7,7 +7,6 @@ import operator
 import numpy
 
 _VALID = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices"
-
 _ENDS = {int, type(None)}  # of most slices; a tensor there is a number, which later writes do not change
 
 
@@ -39,7 +38,8 @@ def _tidy_item(item):
             return int(item)  # a tensor of uint8 is a mask
         if name in ("int64", "int32", "bool", "uint8"):
             return item
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        is_data = getattr(item.dtype, "kind", "i") in "biufc"  # else an array of strings, dates or objects
+        raise (IndexError if is_data else TypeError)("tensors used as indices must be long, int, byte or bool tensors")
     if hasattr(type(item), "__index__"):
         return operator.index(item)
     # PyTorch takes a string for data of a tensor of indices, hence another class.

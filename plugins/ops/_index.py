@@ -31,6 +31,8 @@ def as_array(xp, item):
         try:
             item = xp.asarray(list(item) if isinstance(item, range) else item)
         except ValueError as error:
+            if len({hasattr(type(one), "__len__") for one in item}) > 1:
+                raise TypeError("a list of indices must be of ints, or of equal rows of them: not of both") from error
             raise ValueError("a list of indices must be of equal rows, and not nested too deeply") from error
         if item.dtype.kind == "O":
             for one in item.flat:
@@ -46,7 +48,8 @@ def as_array(xp, item):
         )
         item = item.astype(bool)
     if item.dtype.kind not in BOOL_OR_SIGNED:
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        is_data = item.dtype.kind in "uifc"
+        raise (IndexError if is_data else TypeError)("tensors used as indices must be long, int, byte or bool tensors")
     return xp.asarray(item)
 
 

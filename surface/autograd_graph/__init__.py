@@ -29,7 +29,10 @@ def increment_version(tensor) -> None:
     >>> x._version
     1
     """
-    tensors = (tensor,) if isinstance(tensor, Tensor) or not hasattr(type(tensor), "__iter__") else tuple(tensor)
+    try:
+        tensors = (tensor,) if isinstance(tensor, Tensor) else tuple(tensor)
+    except TypeError:
+        tensors = (tensor,)
     for one in tensors:
         if not isinstance(one, Tensor):
             raise RuntimeError(f"increment_version expect a Iterable[Tensor] as input, got {type(one).__name__}")

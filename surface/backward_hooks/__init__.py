@@ -146,6 +146,9 @@ def _checked(changed, expected, kind: str, what: str):
         raise RuntimeError(
             f"Backward {kind} returned an invalid number of {what}, got {len(changed)}, but expected {len(expected)}"
         )
+    for one in changed:
+        if not (one is None or isinstance(one, Tensor)):
+            raise TypeError(f"expected Variable, but hook returned {type(one).__name__!r}: return Tensors or None")
     return changed
 
 

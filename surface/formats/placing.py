@@ -19,6 +19,9 @@ class Placer:
     """
 
     def __init__(self, map_location):
+        if not (map_location is None or isinstance(map_location, (str, device, dict)) or callable(map_location)):
+            what = type(map_location).__name__
+            raise TypeError(f"map_location must be a device, its name, a dict of names or a function, not {what}")
         self.map_location = map_location
         self.moved: dict = {}
         self.usable = functools.cache(usable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plugrad
 from plugrad import Tensor, enable_grad, is_grad_enabled, nest
+from plugrad.arguments import checked
 from plugrad.autograd.forward_ad import Level, _set_fwd_grad_enabled, follow_base
 from plugrad.func.recording import (
     Recorded,
@@ -87,6 +88,7 @@ def _checked_tangents(primals, tangents, name):
     return directions
 
 
+@checked(strict="bool", has_aux="bool")
 @outside_inference
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """Return `func(*primals)` and its derivative in the direction of the tangents.

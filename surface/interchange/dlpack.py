@@ -113,7 +113,7 @@ def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
     code = _CODES.get(self.dtype)
     if code is not None:
         self = self.view(plugrad.uint16 if code[1] == 16 else plugrad.uint8)
-    capsule = self.numpy().__dlpack__(max_version=max_version)
+    capsule = _writable(self.numpy()).__dlpack__(max_version=max_version)
     if code is not None:
         _array_in(capsule).code = code[0]
     return capsule
@@ -124,6 +124,27 @@ def __dlpack_device__(self):
     if self.is_meta:
         raise ValueError("Unknown device type meta for Dlpack")
     return (_CPU, 0) if self.device.type == "cpu" else tuple(self._raw.__dlpack_device__())
+
+
+def _writable(array):
+    """Return an array of the same memory that says what the memory is, not that its elements overlap.
+
+    NumPy marks what was expanded as not to be written, and a capsule of before 1.0 can't say so.
+    """
+    owner = array
+    while not owner.flags.writeable and isinstance(owner.base, numpy.ndarray):
+        owner = owner.base
+    if array.flags.writeable or not owner.flags.writeable:
+        return array
+    facts = array.__array_interface__
+    return numpy.asarray(_Memory({**facts, "data": (facts["data"][0], False)}, array))
+
+
+class _Memory:
+    """What NumPy makes an array of: a description, and who keeps the memory alive."""
+
+    def __init__(self, description, keeper):
+        self.__array_interface__, self.keeper = description, keeper
 
 
 # ------------------------------------------------------------------------------------------------------- import

@@ -319,7 +319,7 @@ def _shape_as_tensor(input):
 @checked(tensor="tensor")
 def to_dlpack(tensor):
     """Return a capsule of DLPack's with the memory of a tensor."""
-    return tensor.__dlpack__()
+    return tensor.detach().__dlpack__()
 
 
 def get_device_module(device=None):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from plugrad import Tensor
+from plugrad.arguments import checked
 from plugrad.nn import Module, Parameter
 
 __all__ = ["get_buffer", "get_parameter", "get_submodule", "set_submodule"]
 
 
+@checked(target="str")
 def get_submodule(self, target: str) -> Module:
     """Return the module at the dotted path ``target``; the empty path is this module.
 
@@ -26,6 +28,7 @@ def get_submodule(self, target: str) -> Module:
     return module
 
 
+@checked(target="str")
 def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
     """Put ``module`` at the dotted path ``target``.
 
@@ -47,6 +50,7 @@ def set_submodule(self, target: str, module: Module, strict: bool = False) -> No
     setattr(parent, name, module)
 
 
+@checked(target="str")
 def get_parameter(self, target: str) -> Parameter:
     """Return the parameter at the dotted path ``target``, or raise AttributeError."""
     path, _, name = target.rpartition(".")
@@ -56,6 +60,7 @@ def get_parameter(self, target: str) -> Parameter:
     return parameter
 
 
+@checked(target="str")
 def get_buffer(self, target: str) -> Tensor:
     """Return the buffer at the dotted path ``target``, or raise AttributeError."""
     path, _, name = target.rpartition(".")

@@ -144,7 +144,7 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map=None, *, use
     if orthogonal_map is None:
         square = weight.shape[-2] == weight.shape[-1]
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
-    if orthogonal_map not in _MAPS:
+    if not isinstance(orthogonal_map, str) or orthogonal_map not in _MAPS:
         raise ValueError(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )

@@ -25,13 +25,13 @@ class PackedSequence(namedtuple("PackedSequence", ("data", "batch_sizes", "sorte
     __slots__ = ()
 
     def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
-        if batch_sizes is not None and not isinstance(batch_sizes, Tensor):
-            raise TypeError(f"batch_sizes must be a Tensor of ints, not {type(batch_sizes).__name__}")
         if batch_sizes is None:
             assert isinstance(data, (list, tuple)) and len(data) == 2, (
                 "Expected data to be a list or tuple of length 2, or batch_sizes to be a Tensor"
             )
             data, batch_sizes = data
+        if not isinstance(batch_sizes, Tensor):
+            raise TypeError(f"batch_sizes must be a Tensor of ints, not {type(batch_sizes).__name__}")
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes.device.type != "cpu":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
+import numpy
+
 from plugrad import Tensor
 
 _SINGLE = ("lr", "weight_decay", "momentum", "dampening")  # hyper-parameters that are one number in every optimizer
@@ -10,12 +14,21 @@ _SINGLE = ("lr", "weight_decay", "momentum", "dampening")  # hyper-parameters th
 def plain_options(group):
     """Return a group's options with the numbers of tensors, such as a rate; TypeError for what is no number."""
     for name in _SINGLE:
-        if isinstance(group.get(name), tuple):
+        if not _is_number(group.get(name), group["params"]):
             raise TypeError(f"{name} must be a number, not {type(group[name]).__name__}: set group[{name!r}] to one")
     holds = [isinstance(value, Tensor) or _is_tuple_of_tensors(value) for value in group.values()]
     if not any(holds):
         return group
     return {name: value if name == "params" else _number(name, value) for name, value in group.items()}
+
+
+def _is_number(option, params) -> bool:
+    """Whether an option is a number, or None; a complex one is where parameters are complex."""
+    if isinstance(option, numpy.ndarray):
+        return option.ndim == 0 and _is_number(option[()], params)
+    if isinstance(option, (complex, numpy.complexfloating)):
+        return any([p.is_complex() for p in params])
+    return option is None or isinstance(option, (Real, Tensor, numpy.bool_))
 
 
 def _is_tuple_of_tensors(value) -> bool:

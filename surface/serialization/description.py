@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict
 
 import numpy
 
+import plugrad
 from plugrad import Size, device, dtypes
 from plugrad.errors import stack_is_deep
 from plugrad.formats import CheckpointError, damaged, inside, shown
@@ -22,6 +23,8 @@ FORMAT = 1
 HEADER, OBJECTS = "plugrad.json", "objects.pkl"
 
 DTYPES = {value.name: value for value in dtypes.ALL.values()}
+LAYOUTS = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"}
+FORMATS = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"}
 ARRAY_DTYPES = {  # those of NumPy's arrays, as NumPy spells them, in either order of bytes
     known.str: known
     for plain in {numpy.dtype(code) for code in "?bBhHiIlLqQefdgFDG"}
@@ -160,6 +163,8 @@ WRITE_ATOM = {  # class -> its tag, and what JSON can hold of a value
     bytes: ("bytes", bytes.hex),
     Size: ("Size", list),
     dtypes.dtype: ("dtype", lambda v: v.name),
+    plugrad.layout: ("layout", lambda v: str(v).rpartition(".")[2]),
+    plugrad.memory_format: ("memory_format", lambda v: str(v).rpartition(".")[2]),
     device: ("device", str),
     slice: ("slice", lambda v: [v.start, v.stop, v.step]),
 }
@@ -198,6 +203,8 @@ READ_ATOM = {  # tag -> whether a value is of the right kind, and what makes it
     "bytes": (_text, bytes.fromhex),
     "Size": (_whole, Size),
     "dtype": (lambda v: type(v) is str and v in DTYPES, DTYPES.__getitem__),
+    "layout": (lambda v: type(v) is str and v in LAYOUTS, lambda v: getattr(plugrad, v)),
+    "memory_format": (lambda v: type(v) is str and v in FORMATS, lambda v: getattr(plugrad, v)),
     "device": (lambda v: type(v) is str and _PLACE.fullmatch(v), device),
     "slice": (lambda v: type(v) is list and len(v) == 3 and is_slice(slice(*v)), lambda v: slice(*v)),
 }

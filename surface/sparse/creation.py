@@ -86,7 +86,8 @@ def sparse_coo_tensor(
     if numbers.ndim == 1 and not numbers.size:
         numbers = numbers.reshape(0, len(values) if values.ndim else 1)
     if numbers.ndim != 2:
-        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(numbers.shape)}")
+        kind = RuntimeError if numbers.ndim else IndexError
+        raise kind(f"indices must be sparse_dim x nnz, but got: {list(numbers.shape)}")
     if values.ndim == 0:
         values = values.reshape(1)
     if numbers.shape[1] != values.shape[0]:

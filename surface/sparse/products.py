@@ -193,7 +193,7 @@ def sum(input, dim=None, dtype=None):
 
 
 @checked(input="tensor", dim="int", dtype="dtype?")
-def softmax(input, dim, *, dtype=None):
+def softmax(input, dim, dtype=None):
     """Return the softmax along a dimension of a sparse tensor, among its entries.
 
     Elements that are not stored count as minus infinity.

@@ -7,6 +7,8 @@ two is the gradient of the other.
 
 from __future__ import annotations
 
+import copyreg
+
 import numpy
 
 import plugrad
@@ -20,6 +22,14 @@ from plugrad.tensor.layouts import factories, layout
 from plugrad.tensor.tensor import tensor_of
 
 LAYOUTS = {name: layout(name) for name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")}
+
+
+def _layout_named(name):
+    """Return a layout by its name, as pickles have it."""
+    return LAYOUTS.get(name) or getattr(plugrad, name)
+
+
+copyreg.pickle(layout, lambda value: (_layout_named, (str(value).rpartition(".")[2],)))
 rules: dict = {}  # name of an op or method -> its function on sparse tensors
 
 
@@ -89,6 +99,9 @@ class SparseTensor(Held, Tensor):
         out = kwargs.pop("out", None)
         refuse_wrong(getattr(func, "__op__", None), args, kwargs)
         if function is None:
+            names = getattr(getattr(func, "__op__", None), "parameters", ())
+            if "size" in names and "input" not in names:  # of what makes tensors
+                raise TypeError(f"{name}(): argument 'size' must be tuple of ints, not Tensor: write x.shape")
             raise unsupported(name)
         if not _takes_blocks(name, args):
             args = [coordinates(value) if _is_blocked(value) else value for value in args]

@@ -61,7 +61,12 @@ def _byte_values(data) -> list:
     start = "torch.UntypedStorage():"
     if isinstance(data, (Tensor, dict)) or not hasattr(type(data), "__len__") or not hasattr(type(data), "__getitem__"):
         raise RuntimeError(f"{start} Expected a sequence type, but got {type(data).__name__}: write [1, 2]")
-    for item in (items := list(data)):
+    try:
+        items = list(data)
+    except Exception as error:  # of an object's own methods
+        what = f"{start} Could not obtain the length of sequence of type {type(data).__name__}"
+        raise RuntimeError(what) from error
+    for item in items:
         if not isinstance(item, (int, numpy.integer)):
             what = f"one of the items was of type {type(item).__name__} instead of int"
             raise RuntimeError(
@@ -189,6 +194,8 @@ class UntypedStorage:
     def _place(self, index):
         if not is_int(index):
             raise TypeError(f"can't index a {type(self).__qualname__} with {type(index).__name__}: use an int or slice")
+        if isinstance(index, Tensor):
+            raise TypeError(f"an index of {type(self).__qualname__} must be int or slice, not Tensor: write x.item()")
         if not -(1 << 63) <= index < 1 << 63:
             raise ValueError(f"Overflow when unpacking long long: {index} is no index of a storage")
         size = self.nbytes()
@@ -267,6 +274,8 @@ class UntypedStorage:
                 "resize_() of a storage that tensors see: an array of NumPy's can't grow or shrink under them. Write "
                 "tensor.resize_(...), or tensor.set_(...) with a new storage"
             )
+        if isinstance(size, Tensor):
+            raise RuntimeError("resize_ expects an int, but got Tensor: write x.item()")
         size = _size(size)
         memory = plugrad.empty(size, dtype=plugrad.uint8, device=self.device)
         kept = min(size, self.nbytes())

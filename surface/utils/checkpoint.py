@@ -383,10 +383,10 @@ def _meant(name) -> bool:
 
 
 @checked(segments="int")
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **options):
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, preserve_rng_state=True, **unknown):
     """Run modules one after the other in checkpointed pieces.
 
-    There are `segments`; the last of them is run as it is.
+    There are `segments`; the last of them is run as it is. Raises ValueError for keywords that it does not know.
 
     >>> import plugrad as torch
     >>> from plugrad.utils.checkpoint import checkpoint_sequential
@@ -396,6 +396,9 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **opti
     """
     if use_reentrant is None:
         use_reentrant = _meant("torch.utils.checkpoint.checkpoint_sequential")
+    if unknown:
+        known = "write use_reentrant= or preserve_rng_state="
+        raise ValueError(f"Unexpected keyword arguments: {','.join(unknown)}; {known}")
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
 
     def run(part):
@@ -410,6 +413,6 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **opti
     start = 0
     for _ in range(segments - 1):
         part = run(functions[start : start + size])
-        input = checkpoint(part, input, use_reentrant=use_reentrant, **options)
+        input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
         start += size
     return run(functions[start:])(input)

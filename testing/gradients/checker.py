@@ -17,6 +17,7 @@ import dataclasses
 import numpy
 
 import plugrad
+from plugrad.arguments import checked
 from plugrad.testing.gradients.backward import CAPTURED, Backward, natural_steps
 from plugrad.testing.gradients.flat import NOTHING_TO_CHECK, FlatFunction, Misfit
 from plugrad.testing.gradients.higher_orders import Gradient
@@ -208,6 +209,7 @@ def _measured(backward, options, comparison_class) -> Verdict:
         flat.move(start)
 
 
+@checked(atol="float", rtol="float")
 def gradcheck(
     func,
     inputs,
@@ -268,6 +270,7 @@ def gradcheck(
     return bool(verdict)
 
 
+@checked(atol="float", rtol="float")
 def gradgradcheck(
     func,
     inputs,

@@ -18,6 +18,7 @@ DTYPES = (
 LAYOUTS = {
     "rows": lambda M, dtype: M.arange(6).to(dtype).reshape(2, 3),
     "strided": lambda M, dtype: M.zeros((2, 3, 4)).to(dtype).transpose(0, 2)[1:, ::2],
+    "expanded": lambda M, dtype: M.ones(2).to(dtype).expand(3, 2),
     "0-d": lambda M, dtype: M.ones(()).to(dtype),
     "empty": lambda M, dtype: M.zeros((0, 3)).to(dtype),
 }

@@ -49,6 +49,7 @@ class Net(nn.Module):
         None, True, 3,
         10**30, 2.5, 1e-320, float("inf"), -0.0, "text", "", 1 + 2j, b"\x00ab",
         torch.float16, torch.bool,
+        torch.strided, torch.sparse_coo, [torch.channels_last],
         torch.device("cpu"), torch.Size([2, 3]), [1, [2, ()]], (1, (2,)), {"a": 1}, {1: "x", (2, 3): "y", None: 0},
         {"$": "tensor"}, {"$": {"$": 1}}, OrderedDict(b=1, a=2), {1, 2}, slice(1, None, 2), {}, [], (),
     ],
