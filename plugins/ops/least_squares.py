@@ -139,7 +139,12 @@ def linalg_lstsq(F, input, b, rcond=None, *, driver=None):
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     check_float(name, Described(input))
-    vector = input.ndim - 1 == b.ndim and tuple(input.shape[:-1]) == tuple(b.shape)
+    if not 0 <= input.ndim - b.ndim <= 1:
+        raise RuntimeError(
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1, but "
+            f"they are {input.ndim} and {b.ndim}"
+        )
+    vector = b.ndim == 1 or input.ndim - 1 == b.ndim and tuple(input.shape[:-1]) == tuple(b.shape)
     right = F.unsqueeze(b, -1) if vector else b
     if right.ndim < 2 or input.shape[-2] != right.shape[-2]:
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")

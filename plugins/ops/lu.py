@@ -82,8 +82,10 @@ def permutation_rows(xp, pivots, size, inverse):
     batch, k = pivots.shape[:-1], pivots.shape[-1]
     swaps = pivots.reshape((-1, k) if pivots.size else (0, k))
     if swaps.size and (swaps.min() < 1 or swaps.max() > size):
-        what = f"rows from 1 to {size}, not from {swaps.min()} to {swaps.max()}"
-        raise RuntimeError(f"pivots must all be {what}. Did you properly pass the result of lu_factor?")
+        raise RuntimeError(
+            f"pivots must all be greater or equal to 1 and smaller or equal to LU.size(-2), {size}, but they are from "
+            f"{swaps.min()} to {swaps.max()}. Did you properly pass the result of lu_factor?"
+        )
     one = xp.arange(len(swaps))
     rows = xp.tile(xp.arange(size), (len(swaps), 1))
     for j in range(k):

@@ -143,6 +143,11 @@ def vector_norm_samples(make):
 _SUMS = {1: 0, -1: 0, _INF: 1, -_INF: 1}  # order -> which of the two dimensions is summed
 
 
+def _largest(F, values, dim):
+    """Return what finds the largest of some moduli: of none it is 0, while there is no smallest."""
+    return F.amax if values.shape[dim] else F.sum
+
+
 @composite(at=("linalg.matrix_norm",), kinds={"dim": "ints", "ord": "number|str"}, autocast={"cuda": "set_dtype"})
 def linalg_matrix_norm(F, input, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     """Norm of matrices.
@@ -175,7 +180,7 @@ def linalg_matrix_norm(F, input, ord="fro", dim=(-2, -1), keepdim=False, *, dtyp
         return F.linalg_vector_norm(input, 2, (first, second), keepdim)
     if ord in ("nuc", 2, -2):
         values = F.linalg_svdvals(F.movedim(input, (first, second), (-2, -1)))
-        pick = F.sum if ord == "nuc" else F.amax if ord == 2 else F.amin
+        pick = F.sum if ord == "nuc" else _largest(F, values, -1) if ord == 2 else F.amin
         result = pick(values, -1)
         if not keepdim:
             return result
@@ -184,7 +189,7 @@ def linalg_matrix_norm(F, input, ord="fro", dim=(-2, -1), keepdim=False, *, dtyp
         raise RuntimeError(f"{check_name}: Order {ord} not supported. It can be 'fro', 'nuc', 1, -1, 2, -2, inf, -inf")
     summed, other = (first, second)[_SUMS[ord]], (first, second)[1 - _SUMS[ord]]
     sums = F.linalg_vector_norm(input, 1, summed, True)
-    result = (F.amax if ord > 0 else F.amin)(sums, other, True)
+    result = (_largest(F, sums, other) if ord > 0 else F.amin)(sums, other, True)
     if keepdim:
         return result
     return F.reshape(result, tuple(n for i, n in enumerate(input.shape) if i not in (first, second)))

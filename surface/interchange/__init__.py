@@ -76,6 +76,31 @@ def _check_alias(obj, dtype, device):
         raise ValueError("can't alias tensor with dtype '{}' into dtype '{}'; pass copy=None".format(*labels))
 
 
+def _check_buffer(buffer, size, count, offset):
+    """Raise ValueError unless a buffer has `count` elements of `size` bytes, or with a negative count whole ones."""
+    try:
+        length = memoryview(buffer).nbytes
+    except TypeError:
+        what = "object does not implement Python buffer protocol."
+        raise ValueError(f"{what} Give bytes, a bytearray or an array, not {type(buffer).__name__}") from None
+    if not length or not count:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
+        )
+    rest = length - offset
+    if count < 0 and rest % size:
+        raise ValueError(
+            f"buffer length ({rest} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+        )
+    if count * size > rest:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({length} bytes)"
+        )
+
+
 @checked(count="int", offset="int")
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """Return a 1-d tensor that shares the memory of a Python buffer.
@@ -87,12 +112,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     if not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"frombuffer(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
     requires_grad = flag("requires_grad", requires_grad)
-    try:
-        memoryview(buffer)
-    except TypeError:
-        raise ValueError(f"{type(buffer).__name__} does not implement Python buffer protocol") from None
-    if not memoryview(buffer).nbytes or not count:
-        raise ValueError(f"both buffer length ({memoryview(buffer).nbytes}) and count ({count}) must not be 0")
+    _check_buffer(buffer, dtype.numpy.itemsize, count, offset)
     array = numpy.frombuffer(buffer, dtype.numpy, count, offset)
     if array.flags.writeable:
         result = from_numpy(array)

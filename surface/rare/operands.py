@@ -213,6 +213,12 @@ def check_out_dtype(op, dtype, out, values=()) -> None:
     if op.trusted and op.names and op.names[0].startswith("fft.") and dtype.is_complex is not out.is_complex:
         kind = "complex" if dtype.is_complex else "floating point"
         raise RuntimeError(f"{op.name} expects a {kind} output tensor, but got {out._label}")
+    if op.trusted and op.names and op.names[0].startswith("linalg.") and not can_cast(dtype, out):
+        what = "eigenvalues" if op.name.startswith("linalg_eig") else "result"
+        raise RuntimeError(
+            f"{op.names[0]}: Expected {what} to be safely castable from {dtype._label} dtype, but got {what} with "
+            f"dtype {out._label}"
+        )
     check_cast(dtype, out, TypeError if op.trusted and op.name in _JOINING else RuntimeError)
 
 
