@@ -94,14 +94,14 @@ def to(sparse, *args, **kwargs):
 def zeros_like(sparse, *, dtype=None, layout=None, device=None, requires_grad=False, **others):
     if others.get("memory_format") is not None and sparse.layout is plugrad.sparse_coo:
         raise RuntimeError("memory format option is only supported by strided tensors: leave memory_format out")
-    dtype = dtype or sparse.dtype
+    dtype, layout = dtype or sparse.dtype, layout or sparse.layout
     if layout is plugrad.strided:
         return plugrad.zeros(tuple(sparse.shape), dtype=dtype, requires_grad=requires_grad)
     array = sparse._raw
     values = numpy.zeros((0, *array.shape[array.sparse_dim :]), dtype.numpy)
     empty = SparseArray(numpy.zeros((array.sparse_dim, 0), numpy.int64), values, array.shape, True)
-    blocksize = getattr(array, "blocksize", None)
-    return creation.to_sparse(wrap(empty), layout=sparse.layout, blocksize=blocksize).requires_grad_(requires_grad)
+    blocksize = getattr(array, "blocksize", None) if layout in (plugrad.sparse_bsr, plugrad.sparse_bsc) else None
+    return creation.to_sparse(wrap(empty), layout=layout, blocksize=blocksize).requires_grad_(requires_grad)
 
 
 # ---------------------------------------------------------------------------------------------------- sums, products

@@ -5,7 +5,8 @@ from __future__ import annotations
 import plugrad
 from plugrad.testing.tensors import map_tensors
 
-_COMPRESSED = {"sparse_csr": ("crow_indices", "col_indices"), "sparse_csc": ("ccol_indices", "row_indices")}
+_BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices"), ("ccol_indices", "row_indices")
+_COMPRESSED = {"sparse_csr": _BY_ROWS, "sparse_bsr": _BY_ROWS, "sparse_csc": _BY_COLUMNS, "sparse_bsc": _BY_COLUMNS}
 
 
 def is_sparse(value) -> bool:
@@ -52,16 +53,29 @@ def _rebuild(x, masked):
         )  # fmt: skip
     names = _COMPRESSED[str(x.layout).removeprefix("torch.")]
     parts = [getattr(pattern, name)() for name in names]
-    columns = x.layout is plugrad.sparse_csc
+    blocksize = tuple(x.values().shape[1:])
+    columns = x.layout in (plugrad.sparse_csc, plugrad.sparse_bsc)
     return lambda values: plugrad.sparse_compressed_tensor(
-        *parts, values if masked else (values.t() if columns else values).reshape(-1), x.shape, layout=x.layout
+        *parts, values if masked else _in_blocks(values, blocksize, columns), x.shape, layout=x.layout
     )
 
 
 def _full(x):
     """A tensor in the layout of `x` that stores every element."""
     ones = plugrad.ones(x.shape)
-    return ones.to_sparse(x.sparse_dim()) if x.layout is plugrad.sparse_coo else ones.to_sparse(layout=x.layout)
+    if x.layout is plugrad.sparse_coo:
+        return ones.to_sparse(x.sparse_dim())
+    return ones.to_sparse(layout=x.layout, blocksize=tuple(x.values().shape[1:]) or None)
+
+
+def _in_blocks(dense, blocksize, columns):
+    """Return the elements of a matrix as the values of one that stores them all, single or in blocks."""
+    if not blocksize:
+        return (dense.t() if columns else dense).reshape(-1)
+    height, width = blocksize
+    many = dense.shape[0] // height, dense.shape[1] // width
+    blocks = dense.reshape(many[0], height, many[1], width).permute((2, 0, 1, 3) if columns else (0, 2, 1, 3))
+    return blocks.reshape(-1, height, width)
 
 
 def _in_order(dense, sparse_dims):

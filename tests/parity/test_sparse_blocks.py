@@ -178,3 +178,17 @@ def test_compressed_tensors_are_said_to_be_in_beta_once(tmp_path):
     )
     ours, theirs = (output(None, cwd=tmp_path, arguments=(str(program), name)) for name in ("plugrad", "torch"))
     assert ours == theirs and "beta" in ours
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("layout", ["sparse_bsr", "sparse_bsc"])
+def test_gradcheck_takes_blocks(layout, masked):
+    given, seen = plugrad.arange(1.0, 13.0).reshape(2, 6).double(), []
+    x = given.to_sparse(layout=getattr(plugrad, layout), blocksize=(1, 3)).requires_grad_()
+
+    def function(x):
+        seen.append(x.to_dense().detach())
+        return x.to_dense().sin()
+
+    assert plugrad.autograd.gradcheck(function, x, masked=masked)
+    assert plugrad.equal(seen[0], given)  # each element stands in its place
