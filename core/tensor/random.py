@@ -44,9 +44,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start a sequence from fresh entropy of the system; return its seed."""
-        seed = int(numpy.random.SeedSequence().generate_state(1, numpy.uint64)[0])
-        self.manual_seed(seed)
-        return seed
+        return self.manual_seed(int(numpy.random.SeedSequence().generate_state(1, numpy.uint64)[0]))._seed
 
     def initial_seed(self) -> int:
         """Return the seed of the current sequence."""
@@ -71,11 +69,12 @@ def _settle() -> None:
 
 
 def generator_of(place="cpu") -> Generator:
-    """Return the generator that a device uses when none is given."""
+    """Return the generator that a device uses when none is given, its own."""
     _settle()
-    key = str(place)
-    generator = _default.get(key)
+    generator = _default.get(key := str(place))
     if generator is None:
+        if (place := _device(place)).index is None and place.backend.numbered:
+            return generator_of(f"{place.type}:{place.backend.current_device()}")
         generator = _default[key] = Generator(place)
         generator.seed() if _seed is None else generator.manual_seed(_seed)
     return generator
@@ -88,7 +87,8 @@ def rng(xp, generator: Generator | None = None):
     if generator is None:
         generator = _default.get("cpu") if xp is numpy else None
         if generator is None:
-            generator = generator_of(backend_of(xp).name)
+            backend = backend_of(xp)
+            generator = generator_of(f"{backend.name}:{backend.current_device()}" if backend.numbered else backend.name)
     if _rare and mode.random_watch is not None:
         mode.random_watch(generator)
     return generator.source

@@ -384,9 +384,9 @@ def write_out(op, result, out, resized=True, values=()):
 lazy_methods(Tensor, {
     "tensor_methods": "_typed_storage apply_ as_subclass const_data_ptr dim_order eig hpu ipu is_distributed is_pinned "
     "is_set_to is_shared lstsq map2_ map_ module_load mtia new pin_memory reinforce resize resize_as set_ "
-    "__dir__ share_memory_ solve storage storage_type symeig untyped_storage xpu",
+    "__dir__ record_stream share_memory_ solve storage storage_type symeig untyped_storage xpu",
     "absent": "dequantize index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
-    "q_scale q_zero_point qscheme record_stream slice_inverse to_mkldnn", "nested": "to_padded_tensor",
+    "q_scale q_zero_point qscheme slice_inverse to_mkldnn", "nested": "to_padded_tensor",
     "sparse.methods": "_indices _nnz _values ccol_indices coalesce col_indices crow_indices dense_dim hspmm indices "
     "is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ "
     "sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values",

@@ -7,6 +7,7 @@ import warnings
 from plugrad.extend import broadcast_shapes, is_differentiable, is_integer, refuse_outside
 
 from ._checks import BOOL_OR_SIGNED
+from ._in_order_on_cuda import add_at
 
 ENDS = {int, type(None)}  # of most slices; a tensor there stands for a number
 
@@ -185,7 +186,7 @@ def combine_at(xp, function, flat, places, values):
     elif function is xp.add and is_differentiable(flat.dtype) and flat.dtype.name != "bfloat16":
         values = values.astype(flat.dtype)
         for part in ("real", "imag") if flat.dtype.kind == "c" else ("real",):
-            xp.add.at(getattr(flat, part), places, getattr(values, part))
+            add_at(xp, getattr(flat, part), places, getattr(values, part))
     elif function is xp.add and flat.dtype.name == "int64":
         xp.add.at(flat.view("uint64"), places, values.astype("int64").view("uint64"))
     elif places.size:

@@ -6,6 +6,7 @@ import functools
 import math
 import pathlib
 
+import plugrad
 from plugrad.extend import axes, load_inline
 
 _SOURCE = pathlib.Path(__file__).with_name("places.cu")
@@ -44,8 +45,13 @@ def taken(xp, input, index, dim, error, slices):
 
 
 def added(xp, out, index, source, dim, error, slices, alpha=1.0):
-    """Add what an index names to an array, in place; NotImplemented for what the kernel does not serve."""
+    """Add what an index names to an array, in place; NotImplemented for what the kernel does not serve.
+
+    The additions are atomic, so in any order: where one is wanted, the kernel does not serve.
+    """
     shape = out.shape
+    if plugrad.are_deterministic_algorithms_enabled():
+        return NotImplemented
     if slices:
         numbers = shape[dim], index.size, math.prod(shape[dim + 1 :]), slices
     else:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
+from . import _in_order_on_cuda as ordered
 from . import _pooling_on_cuda, max_pooling
 from ._geometry import like_images
 from ._pooling_axes import adaptive_axes, check_gradient, cropped, padded_by, pooled_shape, sliding_axes, tapped
@@ -127,7 +128,7 @@ def avg_unpool(xp, input, axes, padding_counts, divisor, shape):
                 wide[where] += spread
             else:
                 for part in ("real", "imag") if wide.dtype.kind == "c" else ("real",):  # CuPy adds no complex numbers
-                    xp.add.at(getattr(wide, part), where, getattr(spread, part))
+                    ordered.add_at(xp, getattr(wide, part), where, getattr(spread, part))
         spread = wide
     result = xp.array(cropped(spread, axes), dtype=dtype)
     return like_images(xp, result, input, any_order=True) if len(axes) == 2 else result

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import pathlib
-
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, load_inline, native, op, refuse_outside
+from plugrad.extend import Op, collect, composite, hookimpl, native, op, refuse_outside
 
+from . import _in_order_on_cuda as ordered
 from . import _index as ix
 from . import _places_on_cuda as cuda
 
@@ -135,40 +133,14 @@ def embedding_grad_in_c(call, xp, grad, indices, rows, padding_idx, scale_grad_b
     return table if done is None else NotImplemented
 
 
-_on_cuda = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), per="block", numbers=5)
-_join_windows = _on_cuda(name="join_windows", arrays=3, indices=(1,))
-_order_few = _on_cuda(name="order_few", arrays=3, numbers=0, types=("int64", "int32"), indices=(1, 2))
-WINDOW, THREADS = 32, 256  # as in the kernels
-FEW = 4096  # indices that are compared each with each sooner than CuPy sorts them
-
-
-def _in_order(xp, indices):
-    """Return indices in rising order, equal ones as they came, and where each was; both int64."""
-    indices = xp.ascontiguousarray(indices.reshape(-1))
-    if indices.size <= FEW:
-        ordered, places = xp.ndarray(indices.size, "int64"), xp.ndarray(indices.size, "int64")
-        if _order_few(indices, ordered, places, blocks=-(-indices.size * 32 // THREADS)) is None:
-            return ordered, places
-    given = indices.astype("int64", copy=False)
-    places = xp.argsort(given, kind="stable")
-    return given[places], places
-
-
 @embedding_grad.kernel("cuda")
-@native(_on_cuda(name="add_windows", arrays=5, indices=(1, 2)), otherwise=embedding_grad)
+@native(ordered.add_windows, otherwise=embedding_grad)
 def embedding_grad_on_cuda(call, xp, grad, indices, rows, padding_idx, scale_grad_by_freq):
     dtype, width = grad.dtype, grad.shape[-1]
     if scale_grad_by_freq or not grad.size or dtype.char not in "fd" and dtype.itemsize != 2:
         return NotImplemented
-    ordered, places = _in_order(xp, indices)
-    values = xp.ascontiguousarray(grad.astype("float32") if dtype.itemsize == 2 else grad)
-    windows, wide = -(-ordered.size // WINDOW), next(n for n in (32, 64, 128, THREADS) if n >= min(width, THREADS))
-    blocks = -(-windows // (THREADS // wide)), -(-width // wide)
-    table, apart = xp.zeros((rows, width), values.dtype), xp.empty((windows, width), values.dtype)
-    numbers = ordered.size, width, wide, rows, padding_idx
-    call(values, ordered, places, table, apart, *numbers, blocks=blocks)
-    if windows > 1:
-        _join_windows(table, ordered, apart, *numbers, blocks=blocks)
+    values = (grad.astype("float32") if dtype.itemsize == 2 else grad).reshape(indices.size, width)
+    table = ordered.sums(call, xp, values, indices, rows, padding_idx)
     return table if table.dtype == dtype else table.astype(dtype)
 
 

@@ -68,7 +68,8 @@ def col2im(xp, input, output_size, kernel, dilation, padding, stride):
     padded = xp.zeros((n, channels, *(s + 2 * p for s, p in zip(output_size, padding))), input.dtype)
     for i, place in enumerate(_places(kernel, dilation, stride, size)):
         padded[(slice(None), slice(None), *place)] += columns[:, :, i]
-    return padded[(slice(None), slice(None), *(slice(p, p + s) for s, p in zip(output_size, padding)))]
+    inner = padded[(slice(None), slice(None), *(slice(p, p + s) for s, p in zip(output_size, padding)))]
+    return xp.ascontiguousarray(inner)
 
 
 @col2im.kernel("cpu")

@@ -13,6 +13,7 @@ from math import prod
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
+from . import _in_order_on_cuda as ordered
 from ._checks import refuse
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
@@ -58,7 +59,7 @@ def add_points(xp, input, index, count):
         raise TypeError(f"{input.dtype} can't be cast to float64")
     else:  # CuPy looks at the indices first, and waits for that
         total = xp.zeros(size)
-        xp.add.at(total, places, input.ravel().astype("float64", copy=False))
+        ordered.add_at(xp, total, places, input.ravel().astype("float64", copy=False))
     return total.reshape(n, c, count).astype(input.dtype)
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, native, op, tidy_index, view
 
+from . import _in_order_on_cuda as ordered
 from . import _index as ix
 from . import _places_on_cuda as cuda
 from ._checks import converted, fitted
@@ -235,7 +236,10 @@ def _put(xp, out, index, value):
             shape = out[index].shape
             extra = max(value.ndim - len(shape), 0)
             xp.broadcast_to(value.reshape(value.shape[extra:]) if value.shape[:extra] == (1,) * extra else value, shape)
-    out[index] = value
+    if isinstance(index, tuple) or hasattr(index, "dtype"):
+        ordered.put(xp, out, index, value)
+    else:
+        out[index] = value
 
 
 def _places(xp, index):

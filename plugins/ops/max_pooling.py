@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from plugrad.extend import Op, collect, composite, hookimpl, is_half, is_integer, native, op
 
+from . import _in_order_on_cuda as ordered
 from . import _pooling_on_cuda
 from ._checks import BOOL_OR_COMPLEX, refuse
 from ._geometry import like_images
@@ -132,7 +133,7 @@ def _hand_down(xp, g, finite, values, most, position, axis):
         if isinstance(tap, slice):
             result[where] += part
         else:
-            xp.add.at(result, where, part)
+            ordered.add_at(xp, result, where, part)
     return result
 
 

@@ -6,6 +6,7 @@ import math
 
 from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, hookimpl, is_floating, is_integer, native, op
 
+from . import _in_order_on_cuda as ordered
 from . import _index as ix
 from . import _places_on_cuda as cuda
 from ._checks import element
@@ -176,7 +177,7 @@ def scatter(xp, input, dim, index, src=None, *, value=None, reduce=None):
     ix.check_range(xp, at, array.shape[dim], dim=dim)
     where, part = places(xp, ix.index_array(xp, at), dim), corner(at, *lifted(src)) if tensor and value is None else src
     if reduce is None:
-        array[where] = part
+        ordered.put(xp, array, where, part)
     else:
         flat = xp.ravel_multi_index(where, array.shape).ravel()
         part = xp.broadcast_to(xp.asarray(part, dtype=out.dtype), at.shape).ravel()

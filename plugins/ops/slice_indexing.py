@@ -6,6 +6,7 @@ import math
 
 from plugrad.extend import Op, axes, collect, hookimpl, native, op, refuse_outside
 
+from . import _in_order_on_cuda as ordered
 from . import _index as ix
 from . import _places_on_cuda as cuda
 from ._checks import element, fitted
@@ -183,7 +184,7 @@ def index_copy(xp, input, dim, index, source):
         return source.reshape(()).copy()
     ix.check_range(xp, index, input.shape[dim], IndexError, dim, "index_copy_(): ")
     out = xp.array(input)
-    out[(slice(None),) * dim + (index,)] = source
+    ordered.put(xp, out, (slice(None),) * dim + (index,), source)
     return out
 
 

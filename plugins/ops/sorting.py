@@ -16,11 +16,11 @@ def order_of(xp, input, dim, descending):
         raise RuntimeError("Sort does not support complex dtypes; sort x.real or x.abs()")
     input = ordered_floats(input)
     if not descending:
-        return xp.argsort(input, axis=dim, kind="stable")
+        return xp.ascontiguousarray(xp.argsort(input, axis=dim, kind="stable"))  # CuPy's along other dimensions is not
     backwards = [slice(None)] * input.ndim
     backwards[dim] = slice(None, None, -1)
     backwards = tuple(backwards)
-    order = xp.argsort(input[backwards], axis=dim, kind="stable")
+    order = xp.ascontiguousarray(xp.argsort(input[backwards], axis=dim, kind="stable"))
     return (input.shape[dim] - 1) - order[backwards]
 
 
@@ -241,7 +241,7 @@ def kthvalue(xp, input, k, dim=-1, keepdim=False):
         )
     refuse(BOOL_OR_COMPLEX, "kthvalue_cpu", input)
     array = array if dim == array.ndim - 1 else xp.moveaxis(array, dim, -1)
-    order = order_of(xp, array, -1, False)[..., k - 1 : k]
+    order = xp.ascontiguousarray(order_of(xp, array, -1, False)[..., k - 1 : k])
     order = select_again(xp, ordered_floats(array), order, RANK, rank=k - 1)
     results = xp.take_along_axis(array, order, -1), order.astype("int64", copy=False)
     return reduced(xp, results, dim, keepdim and input.ndim)

@@ -6,8 +6,6 @@ build of PyTorch does. With one, what has a meaning with CuPy is there: its stre
 
 from __future__ import annotations
 
-import contextlib
-
 import plugrad
 from plugrad import absent, registry
 from plugrad.backends import following
@@ -37,6 +35,15 @@ from plugrad.cuda.memory import (
     reset_max_memory_cached,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+)
+from plugrad.cuda.streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
 )
 from plugrad.extend import generator_of
 
@@ -121,10 +128,23 @@ def _on(device):
 
 
 def _index(device) -> int:
+    """Return the number of a device, the current one by default; AcceleratorError where there is none of it."""
     if device is None:
         return current_device()
-    number = device if isinstance(device, int) else plugrad.device(device).index
-    return current_device() if number is None else number
+    number = _number(device)
+    if not 0 <= number < (count := _needed().device_count()):
+        raise AcceleratorError(f"CUDA error: invalid device ordinal: {number}, of {count} devices")
+    return number
+
+
+def _number(device) -> int:
+    """Return the number of a device, that of the current one where it has none; ValueError for one that is no CUDA."""
+    if isinstance(device, int):
+        return device
+    device = plugrad.device(getattr(device, "idx", device))
+    if device.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {device}")
+    return current_device() if device.index is None else device.index
 
 
 def init() -> None:
@@ -143,11 +163,8 @@ def set_device(device) -> None:
     Ops compute on the device of their tensors all the same, at less cost if that is the current one.
     Raises AcceleratorError for a device that does not exist.
     """
-    number = _index(device)
-    if number >= 0:
-        if number >= device_count():
-            raise AcceleratorError(f"CUDA error: invalid device ordinal: {number}, of {device_count()} devices")
-        _runtime().runtime.setDevice(number)
+    if _number(device) >= 0:
+        _runtime().runtime.setDevice(_index(device))
         following.moved("cuda")
 
 
@@ -158,7 +175,7 @@ class device:
     """
 
     def __init__(self, device):
-        self.idx = -1 if device is None or isinstance(device, int) and device < 0 else _index(device)
+        self.idx = -1 if device is None else _number(device)
         self.prev_idx = -1
 
     def __enter__(self):
@@ -182,7 +199,10 @@ class device_of(device):
 
 
 def _properties(device):
-    return _runtime().runtime.getDeviceProperties(_index(device))
+    number = current_device() if device is None else _number(device)
+    if not 0 <= number < _needed().device_count():
+        raise AssertionError(f"Invalid device id: {number}, of {device_count()} devices")
+    return _runtime().runtime.getDeviceProperties(number)
 
 
 class _Properties:
@@ -236,127 +256,6 @@ def synchronize(device=None) -> None:
     _needed().synchronize(_index(device))
 
 
-# ---------------------------------------------------------------------------------------------------- streams
-
-
-class Stream:
-    """A queue of work on a device: CuPy's, used by `with torch.cuda.stream(...)`.
-
-    Without a device it raises RuntimeError, as in a CPU build of PyTorch.
-    """
-
-    def __init__(self, device=None, priority=0, **others):
-        if not is_available():
-            raise RuntimeError("torch.cuda.Stream requires CUDA support: there is no CUDA device here")
-        self.device = plugrad.device("cuda", _index(device))
-        with _on(device):
-            self._stream = others.get("stream") or _runtime().Stream(non_blocking=True)
-
-    def synchronize(self) -> None:
-        """Wait until its work is done."""
-        self._stream.synchronize()
-
-    def query(self) -> bool:
-        """Whether its work is done."""
-        return bool(self._stream.done)
-
-    def wait_stream(self, stream) -> None:
-        """Have work that comes wait for what another stream has now."""
-        self.wait_event(stream.record_event())
-
-    def wait_event(self, event) -> None:
-        """Have work that comes wait for an event."""
-        self._stream.wait_event(event._event)
-
-    def record_event(self, event=None):
-        """Record an event, a new one by default; return it."""
-        event = Event() if event is None else event
-        event.record(self)
-        return event
-
-    @property
-    def cuda_stream(self) -> int:
-        """The address of CUDA's own stream."""
-        return self._stream.ptr
-
-    def __eq__(self, other):
-        return isinstance(other, Stream) and other._stream == self._stream
-
-    def __hash__(self):
-        return hash(self._stream)
-
-
-class Event:
-    """A moment in a stream, to wait for or to measure by.
-
-    Without a device it raises RuntimeError, as in a CPU build of PyTorch.
-    """
-
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
-        if not is_available():
-            raise RuntimeError("Tried to instantiate dummy base class Event: there is no CUDA device here")
-        self._event = _runtime().Event(block=blocking, disable_timing=not enable_timing, interprocess=interprocess)
-
-    def record(self, stream=None) -> None:
-        """Note the moment when the work that a stream has now is done."""
-        self._event.record((current_stream() if stream is None else stream)._stream)
-
-    def synchronize(self) -> None:
-        """Wait for the moment."""
-        self._event.synchronize()
-
-    def query(self) -> bool:
-        """Whether the moment is past."""
-        return bool(self._event.done)
-
-    def wait(self, stream=None) -> None:
-        """Have a stream's work that comes wait for the moment."""
-        (current_stream() if stream is None else stream).wait_event(self)
-
-    def elapsed_time(self, end_event) -> float:
-        """Return the milliseconds until a later event."""
-        return float(_runtime().get_elapsed_time(self._event, end_event._event))
-
-
-def current_stream(device=None):
-    """Return the stream that work goes to."""
-    _needed().captures.here()  # one that was broken off had a stream of its own
-    return Stream(device, stream=_runtime().get_current_stream(_index(device)))
-
-
-def default_stream(device=None):
-    """Return the stream that work goes to where none was chosen."""
-    return Stream(device, stream=_runtime().Stream.null)
-
-
-def set_stream(stream) -> None:
-    """Choose the stream that work goes to; None leaves it as it is."""
-    if stream is not None:
-        stream._stream.use()
-
-
-class StreamContext:
-    """A context whose work goes to a stream.
-
-    None changes nothing, so that it works without a device.
-    """
-
-    def __init__(self, stream):
-        self.stream = stream
-        self._region = contextlib.nullcontext() if stream is None else stream._stream
-
-    def __enter__(self):
-        self._region.__enter__()
-
-    def __exit__(self, *exception):
-        return self._region.__exit__(*exception)
-
-
-def stream(stream):
-    """Return a context whose work goes to a stream; None changes nothing."""
-    return StreamContext(stream)
-
-
 # ---------------------------------------------------------------------------------------------------- random numbers
 
 
@@ -370,7 +269,6 @@ def manual_seed_all(seed: int) -> None:
     """Seed the generators of all devices; does nothing without one."""
     for number in range(device_count()):
         generator_of(f"cuda:{number}").manual_seed(seed)
-    manual_seed(seed)
 
 
 def seed() -> None:
@@ -379,7 +277,10 @@ def seed() -> None:
         generator_of("cuda").seed()
 
 
-seed_all = seed
+def seed_all() -> None:
+    """Seed the generators of all devices by one number from the system."""
+    if is_available():
+        manual_seed_all(generator_of("cuda").seed())
 
 
 def initial_seed() -> int:

@@ -30,6 +30,7 @@ def empty_cache() -> None:
         return
     plugin = cuda._needed()
     plugin.captures.sweep()
+    cuda.streams.let_go()
     for number in range(cuda.device_count()):
         with cuda._on(number):
             plugin.usage(number)  # which notes the most that was reserved

@@ -369,7 +369,7 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 def set_deterministic_debug_mode(debug_mode) -> None:
-    """Note what ops that are not deterministic should do; there are none.
+    """Note what ops that can't be deterministic should do; there are none.
 
     0 or "default" is nothing, 1 or "warn" a warning, 2 or "error" an error.
     """

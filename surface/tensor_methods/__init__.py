@@ -163,6 +163,15 @@ def pin_memory(self, device=None):
     return plugrad.cuda._pinned.pin(self)
 
 
+def record_stream(self, stream) -> None:
+    """Have the memory kept until what a stream has when the tensor is freed is done.
+
+    CuPy gives memory back to the stream that it was asked for in, and knows nothing of others that use it.
+    NotImplementedError for tensors that are not on CUDA devices.
+    """
+    plugrad.cuda.streams.record_stream(self, stream)
+
+
 def is_shared(self) -> bool:
     """Always False: tensors live in the memory of one process."""
     return False

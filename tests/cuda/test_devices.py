@@ -256,6 +256,124 @@ def test_streams_and_events(last):
     assert torch.cuda.Stream(device=last).device == torch.device("cuda", last)
 
 
+@two
+def test_streams_and_events_of_a_device_that_is_not_current():
+    """Each is on the device of its own: CUDA refuses an event in a stream of another, and launches there."""
+    stream = torch.cuda.Stream(device=1)
+    with torch.cuda.stream(stream):
+        assert torch.cuda.current_device() == 1 and torch.cuda.current_stream() == stream
+        x = torch.ones(3, device="cuda") * 2
+    assert torch.cuda.current_stream(1) == torch.cuda.default_stream(1) != torch.cuda.default_stream(0)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    stream.record_event(start), stream.record_event(end)
+    assert start.device == torch.device("cuda:1") and start.elapsed_time(end) >= 0
+    torch.cuda.current_stream().wait_stream(stream)
+    stream.wait_stream(torch.cuda.current_stream())
+    torch.cuda.default_stream(1).record_event().wait()
+    stream.synchronize()
+    assert stream.query() and end.query() and x.device.index == 1 and x.tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="Event device 1 does not match recording stream's device 0"):
+        end.record()
+    with pytest.raises(ValueError, match="on the same device"):
+        start.elapsed_time(torch.cuda.Stream(0).record_event(torch.cuda.Event(enable_timing=True)))
+    torch.cuda.set_stream(stream)
+    assert torch.cuda.current_device() == 1 and torch.cuda.current_stream() == stream
+    torch.cuda.set_stream(torch.cuda.default_stream(1))
+    torch.cuda.set_stream(torch.cuda.default_stream(0))
+
+
+def test_an_event_that_was_not_recorded():
+    event = torch.cuda.Event()
+    event.wait(), event.synchronize()
+    assert event.query() and event.device is None
+    with pytest.raises(ValueError, match="must be recorded"):
+        event.elapsed_time(event)
+    event.record()
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        event.elapsed_time(event)
+
+
+def test_each_thread_has_a_current_stream():
+    seen = []
+    with torch.cuda.stream(torch.cuda.Stream()) as _:
+        thread = threading.Thread(target=lambda: seen.append(torch.cuda.current_stream()))
+        thread.start()
+        thread.join()
+        assert seen == [torch.cuda.default_stream()] != [torch.cuda.current_stream()]
+
+
+def test_memory_is_kept_for_other_streams_that_use_it(monkeypatch):
+    side, done = torch.cuda.Stream(), False
+    monkeypatch.setattr(torch.cuda.Event, "query", lambda self: done)
+    x = torch.zeros(1000, device="cuda")
+    place, part = x.data_ptr(), x[2:]
+    x.record_stream(side)
+    del x
+    before = torch.cuda.memory_allocated()
+    del part
+    assert torch.cuda.memory_allocated() == before and torch.empty(1000, device="cuda").data_ptr() != place
+    done = True
+    torch.zeros(1, device="cuda").record_stream(side)
+    assert torch.cuda.memory_allocated() - before == 512 - 4096
+    torch.cuda.empty_cache()
+    with pytest.raises(NotImplementedError, match="'CPU' backend"):
+        torch.zeros(1).record_stream(side)
+    with pytest.raises(TypeError, match="must be a torch.cuda.Stream, not int"):
+        torch.zeros(1, device="cuda").record_stream(3)
+
+
+@pytest.mark.parametrize("function", [
+    "current_stream", "default_stream", "synchronize", "Stream", "memory_stats", "mem_get_info", "set_device",
+    "reset_peak_memory_stats",
+])  # fmt: skip
+def test_what_is_no_device_here(function):
+    ask = getattr(torch.cuda, function)
+    torch.zeros(1, device="cuda")
+    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal: 9, of"):
+        ask(9)
+    with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
+        ask("cpu")
+
+
+def test_properties_of_what_is_no_device_here():
+    for ask in (torch.cuda.get_device_properties, torch.cuda.get_device_name, torch.cuda.get_device_capability):
+        with pytest.raises(AssertionError, match="Invalid device id: 9"):
+            ask(9)
+        with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
+            ask(torch.device("cpu"))
+
+
+@two
+def test_each_device_has_a_generator():
+    draw = lambda number: torch.rand(3, device=f"cuda:{number}").tolist()  # noqa: E731
+    torch.cuda.manual_seed_all(3)
+    kept, first = torch.cuda.get_rng_state(1), draw(0)
+    assert draw(1) == first != draw(1)
+    torch.cuda.set_rng_state(kept, 1)
+    assert draw(1) == first != draw(0)
+    with torch.random.fork_rng(devices=[1]):
+        forked = [draw(0), draw(1)]
+    assert draw(0) != forked[0] and draw(1) == forked[1]
+    with torch.cuda.device(1):
+        torch.cuda.manual_seed(3)
+        assert torch.rand(3, device="cuda").tolist() == first and torch.cuda.initial_seed() == 3
+    states = torch.cuda.get_rng_state_all()
+    seen = [draw(0), draw(1)]
+    torch.cuda.set_rng_state_all(states)
+    assert [draw(0), draw(1)] == seen
+    torch.manual_seed(4)
+    assert draw(0) == draw(1)
+
+
+@two
+def test_all_devices_are_seeded():
+    torch.cuda.seed_all()
+    seeds = [torch.cuda.get_rng_state(number)[:8].tolist() for number in range(2)]
+    assert seeds[0] == seeds[1]
+    torch.cuda.seed()
+    assert torch.cuda.get_rng_state(0)[:8].tolist() != torch.cuda.get_rng_state(1)[:8].tolist() == seeds[1]
+
+
 def test_memory_is_counted_by_device(last):
     torch.cuda.empty_cache()
     before = [torch.cuda.memory_allocated(number) for number in range(last + 1)]

@@ -132,6 +132,42 @@ def test_two_devices(cupy, stand_in):
         cupy.cuda.Device(2).use()
 
 
+def test_what_is_of_one_device_is_refused_on_another(cupy, stand_in):
+    """As CUDA does: streams, events, functions of modules, and memory, since there is no access between devices."""
+    runtime, kernel = cupy.cuda.runtime, cupy.RawKernel('extern "C" __global__ void put(int* x) { *x = 1; }', "put")
+    here = cupy.zeros(1, "int32")
+    kernel((1,), (1,), (here,))
+    function = kernel.kernel
+    with cupy.cuda.Device(1):
+        stream, event, there = cupy.cuda.Stream(), cupy.cuda.Event(), cupy.zeros(1, "int32")
+        with pytest.raises(cupy.cuda.driver.CUDADriverError, match="InvalidHandle"):
+            function((1,), (1,), (there,))
+        kernel((1,), (1,), (there,))
+    with pytest.raises(cupy.cuda.driver.CUDADriverError, match="IllegalAddress"):
+        kernel((1,), (1,), (there,))
+    with pytest.raises(runtime.CUDARuntimeError, match="InvalidHandle"):
+        runtime.eventRecord(event.ptr, 0)
+    with pytest.raises(runtime.CUDARuntimeError, match="InvalidHandle"):
+        runtime.eventRecord(cupy.cuda.Event().ptr, stream.ptr)
+    with pytest.raises(cupy.cuda.driver.CUDADriverError, match="InvalidHandle"):
+        function((1,), (1,), (here,), stream=stream)
+    assert here.tolist() == there.tolist() == [1]
+
+
+BLOCKS = r"""
+extern "C" __global__ void last(int* x) { *x = blockIdx.x * blockDim.x + threadIdx.x; }
+"""
+
+
+def test_blocks_and_threads_that_do_not_meet_come_in_other_orders_too(cupy, stand_in):
+    found, x = set(), cupy.zeros(1, "int32")
+    for order in (0, 1, 2, 7, 99991):
+        stand_in.set_order(order)
+        cupy.RawKernel(BLOCKS, "last")((5,), (4,), (x,))
+        found.add(x.item())
+    assert 19 in found and len(found) > 2
+
+
 def test_what_happened_is_counted(cupy, stand_in):
     x = cupy.ones(3)
     before = stand_in.counts()

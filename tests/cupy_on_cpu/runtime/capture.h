@@ -10,6 +10,7 @@ struct Stream {
     unsigned flags;
     Capture* capture;  // whose work this stream's is at the moment
     long given;        // how much of that came through this stream
+    int device;
 };
 typedef std::function<int()> Work;
 

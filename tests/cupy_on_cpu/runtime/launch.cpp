@@ -13,6 +13,7 @@
 #include <xmmintrin.h>
 #include "capture.h"
 #include "counts.h"
+#include "devices.h"
 #include "standin.h"
 
 namespace standin {
@@ -27,6 +28,7 @@ namespace {
 
 constexpr size_t STACK = 128 << 10;
 constexpr int WARP_SIZE = 32;
+constexpr long TABLE = 1024;  // larger arguments are tables, which may not be filled to their ends
 
 struct Fiber {
     jmp_buf place;
@@ -42,7 +44,7 @@ jmp_buf scheduler;
 ucontext_t starting;
 void (*body)(void**);
 void** arguments;
-unsigned order;  // 0: threads run in the order of their numbers; else the seed of another order
+unsigned order;  // 0: blocks and threads run in the order of their numbers; else the seed of another order
 
 void enter() {
     body(arguments);
@@ -104,10 +106,15 @@ bool run_block(int count) {
 
 bool run_grid(const Kernel& kernel) {
     int count = block.x * block.y * block.z;
-    for (unsigned z = 0; z < grid.z; ++z) for (unsigned y = 0; y < grid.y; ++y) for (unsigned x = 0; x < grid.x; ++x) {
-        block_index = dim3(x, y, z);
+    long blocks = (long)grid.x * grid.y * grid.z;
+    for (long n = 0; n < blocks; ++n) {
+        long b = order ? blocks - 1 - (n + order) % blocks : n;
+        block_index = dim3(b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y);
         if (kernel.kind == FIBERS) { if (!run_block(count)) return false; continue; }
-        for (int t = 0; t < count; ++t) current = t, thread_index = position(t), kernel.body(arguments);
+        for (int k = 0; k < count; ++k) {
+            current = order ? count - 1 - k : k;
+            thread_index = position(current), kernel.body(arguments);
+        }
     }
     return true;
 }
@@ -135,23 +142,35 @@ void pause(int meeting) {
 
 using namespace standin;
 
+// A module is of the device on which it was loaded, and so are its functions.
+struct Module {
+    void* library;
+    int device;
+};
+struct Function {
+    const Kernel* kernel;
+    int device;
+};
+
 extern "C" {
 
 void standin_order(unsigned seed) { order = seed; }
 void standin_idle(int on) { idle = on; }
 
-int hipModuleLoadData(void** module, const char* image) {
-    *module = dlopen(image, RTLD_NOW | RTLD_LOCAL);  // the image is the path of a library
-    if (!*module) fprintf(stderr, "%s\n", dlerror());
-    return *module ? 0 : 301;
+int hipModuleLoadData(Module** module, const char* image) {
+    void* library = dlopen(image, RTLD_NOW | RTLD_LOCAL);  // the image is the path of a library
+    if (!library) fprintf(stderr, "%s\n", dlerror());
+    *module = library ? new Module{library, current_device()} : nullptr;
+    return library ? 0 : 301;
 }
-int hipModuleUnload(void*) { return 0; }
-int hipModuleGetFunction(void** function, void* module, const char* name) {
-    *function = dlsym(module, (std::string("kernel_") + name).c_str());
-    return *function ? 0 : 500;
+int hipModuleUnload(Module*) { return 0; }
+int hipModuleGetFunction(Function** function, Module* module, const char* name) {
+    void* found = dlsym(module->library, (std::string("kernel_") + name).c_str());
+    *function = found ? new Function{(const Kernel*)found, module->device} : nullptr;
+    return found ? 0 : 500;
 }
-int hipModuleGetGlobal(void** place, size_t* size, void* module, const char* name) {
-    *place = dlsym(module, name);
+int hipModuleGetGlobal(void** place, size_t* size, Module* module, const char* name) {
+    *place = dlsym(module->library, name);
     *size = 0;
     return *place ? 0 : 500;
 }
@@ -168,18 +187,24 @@ int hipOccupancyMaxActiveBlocksPerMultiprocessor(int* count, void*, int, size_t)
     return 0;
 }
 
-int hipModuleLaunchKernel(const Kernel* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+int hipModuleLaunchKernel(const Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared, Stream* stream, void** parameters, void**) {
     if (bx * by * bz > 1024 || bx * by * bz == 0 || gx * gy * gz == 0) return 9;  // hipErrorInvalidConfiguration
     if (shared > shared_memory.size()) return 1;
+    if (function->device != current_device() || (stream && stream->device != current_device())) return INVALID_HANDLE;
     ++counts.launches;
     if (idle) return 0;
+    const Kernel* kernel = function->kernel;
+    std::vector<void*> pointers(parameters, parameters + kernel->count);
+    std::shared_ptr<char[]> values(new char[kernel->copy(nullptr, nullptr) + 1]());
+    char* end = values.get() + kernel->copy(pointers.data(), values.get());
+    for (int n = 0; n < kernel->count; ++n) {
+        char *start = (char*)pointers[n], *next = n + 1 < kernel->count ? (char*)pointers[n + 1] : end;
+        if (next - start <= TABLE && elsewhere(start, next - start)) return ILLEGAL_ADDRESS;
+    }
     const dim3 blocks(gx, gy, gz), threads(bx, by, bz);
     if (!stream || !stream->capture) return launch(*kernel, blocks, threads, parameters);
     // The graph has a copy of the arguments, since the caller's are gone when it is launched.
-    std::vector<void*> pointers(parameters, parameters + kernel->count);
-    std::shared_ptr<char[]> values(new char[kernel->copy(nullptr, nullptr) + 1]);
-    kernel->copy(pointers.data(), values.get());
     noted(stream, [=, values = std::move(values)]() mutable { return launch(*kernel, blocks, threads, pointers.data()); });
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include "capture.h"
 #include "counts.h"
+#include "devices.h"
 
 Counts counts;
 bool idle;
@@ -92,6 +93,20 @@ struct Properties {
 
 }
 
+int current_device() { return device; }
+
+bool elsewhere(const char* arguments, size_t size) {
+    std::lock_guard<std::mutex> guard(lock);
+    if (!used[1 - device]) return false;
+    for (size_t at = 0; at + sizeof(char*) <= size; at += sizeof(char*)) {
+        char* place;
+        memcpy(&place, arguments + at, sizeof place);
+        const Piece* piece = piece_of(place);
+        if (piece && piece->device == 1 - device) return true;
+    }
+    return false;
+}
+
 extern "C" {
 
 void standin_counts(long* into) {
@@ -119,7 +134,8 @@ int hipGetLastError() { int error = last_error; last_error = 0; return error; }
 int hipPeekAtLastError() { return last_error; }
 const char* hipGetErrorName(int error) {
     return error == 0 ? "hipSuccess" : error == OUT_OF_MEMORY ? "hipErrorOutOfMemory"
-        : error == INVALID_DEVICE ? "hipErrorInvalidDevice" : error == 719 ? "hipErrorLaunchFailure"
+        : error == INVALID_DEVICE ? "hipErrorInvalidDevice" : error == INVALID_HANDLE ? "hipErrorInvalidHandle"
+        : error == ILLEGAL_ADDRESS ? "hipErrorIllegalAddress" : error == 719 ? "hipErrorLaunchFailure"
         : error == CAPTURE_UNSUPPORTED ? "hipErrorStreamCaptureUnsupported"
         : error == CAPTURE_INVALIDATED ? "hipErrorStreamCaptureInvalidated"
         : error == CAPTURE_UNMATCHED ? "hipErrorStreamCaptureUnmatched"

@@ -6,6 +6,7 @@
 #include <utility>
 #include "capture.h"
 #include "counts.h"
+#include "devices.h"
 
 struct Capture {
     Stream* origin;
@@ -21,13 +22,14 @@ struct Event {
     Capture* capture;
     Stream* stream;
     long given;
+    int device = current_device();
 };
 
 std::set<Capture*> captures;  // that are under way
 std::set<Stream*> streams;    // all but the one that is 0
 
 int make(Stream** stream, unsigned flags) {
-    streams.insert(*stream = new Stream{flags, nullptr, 0});
+    streams.insert(*stream = new Stream{flags, nullptr, 0, current_device()});
     return 0;
 }
 
@@ -132,7 +134,9 @@ int hipEventCreate(Event** event) { *event = new Event{}; return 0; }
 int hipEventCreateWithFlags(Event** event, unsigned) { *event = new Event{}; return 0; }
 int hipEventDestroy(Event* event) { delete event; return 0; }
 int hipEventRecord(Event* event, Stream* stream) {
-    *event = {std::chrono::steady_clock::now(), stream ? stream->capture : nullptr, stream, stream ? stream->given : 0};
+    if (event->device != (stream ? stream->device : current_device())) return INVALID_HANDLE;
+    event->time = std::chrono::steady_clock::now(), event->stream = stream;
+    event->capture = stream ? stream->capture : nullptr, event->given = stream ? stream->given : 0;
     return 0;
 }
 int hipEventSynchronize(Event* event) {
@@ -142,6 +146,7 @@ int hipEventSynchronize(Event* event) {
 }
 int hipEventQuery(Event* event) { return event->capture && captures.count(event->capture) ? spoiled(event->capture) : 0; }
 int hipEventElapsedTime(float* milliseconds, Event* first, Event* last) {
+    if (first->device != last->device) return INVALID_HANDLE;
     *milliseconds = std::chrono::duration<float, std::milli>(last->time - first->time).count();
     return 0;
 }
