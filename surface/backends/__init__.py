@@ -36,9 +36,9 @@ _deterministic = {"mode": False, "warn_only": False}
 def use_deterministic_algorithms(mode, *, warn_only=False) -> None:
     """Have results depend on inputs and seeds alone on CUDA, too.
 
-    On the CPU they do either way. On CUDA sums at places that occur more than once (`scatter_add`, `index_add`, gradients
-    of `gather` and of indexing) come in the order of the index then, and of several values for one element the last is
-    written; both take longer.
+    On the CPU they do either way. On CUDA sums at places that occur more than once (`scatter_add`, `index_add`,
+    gradients of `gather` and of indexing) come in the order of the index then, and of several values for one element
+    the last is written; both take longer.
 
     While it is on, `empty` and its like are filled with NaN or the largest integer, unless
     `torch.utils.deterministic.fill_uninitialized_memory` is False.

@@ -148,7 +148,7 @@ def set_stream(stream) -> None:
 
 
 class StreamContext:
-    """A context whose work goes to a stream, and whose current device is that of the stream.
+    """A context whose work goes to a stream, on the device of that.
 
     None changes nothing, so that it works without a device.
     """
