@@ -141,6 +141,8 @@ def refuse_wrong(op, args, kwargs) -> None:
         one = given.get(name)
         if one is not None and not isinstance(one, (plugrad.Tensor, int, float, complex, numpy.generic)):
             raise TypeError(f"{op.name}(): argument {name!r} must be Tensor or Number, not {type(one).__name__}")
+        if isinstance(one, int) and not -_LIMIT <= one < 2 * _LIMIT:
+            raise OverflowError(f"int too big to convert: {op.name}(): argument {name!r}; write a float")
 
 
 def _number(value, whole):

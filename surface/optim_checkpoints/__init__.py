@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from copy import deepcopy
 from itertools import chain
 
@@ -50,9 +50,10 @@ def load_state_dict(self, state_dict: dict):
     class's `migrations`; ValueError refuses a later one.
 
     Where both sides name their parameters, and name the same ones, state is matched by name, so that an
-    other order does no harm; otherwise it is matched by position. Raises ValueError where groups or shapes
-    differ, or where names that both sides know stand in other positions and others are missing; then
-    nothing has been changed.
+    other order does no harm; otherwise it is matched by position, and an optimizer without names takes
+    over those of the state, as in PyTorch. Raises TypeError for what is no state, and ValueError where groups
+    or shapes differ, or where names that both sides know stand in other positions and others are missing;
+    then nothing has been changed.
     """
     if not isinstance(state_dict, Mapping):
         what = f"an optimizer's state is a dict, which state_dict() returns, not {type(state_dict).__name__}"
@@ -72,8 +73,8 @@ def load_state_dict(self, state_dict: dict):
     if not isinstance(state_dict["state"], Mapping):
         raise AttributeError(f"load_state_dict(): 'state' is a dict by parameter, not {state_dict['state']!r}")
     saved_groups = [
-        {key: value if key == "params" else deepcopy(value) for key, value in group.items()}
-        for group in state_dict["param_groups"]
+        {key: _indices(value) if key == "params" else deepcopy(value) for key, value in group.items()}
+        for group in _groups(state_dict["param_groups"])
     ]
     if len(saved_groups) != len(self.param_groups):
         raise ValueError(
@@ -91,6 +92,24 @@ def load_state_dict(self, state_dict: dict):
         self.__setstate__({"state": state, "param_groups": saved_groups})
     for hook in self._optimizer_load_state_dict_post_hooks.values():
         hook(self)
+
+
+def _groups(groups) -> list:
+    """Return the groups of a state; TypeError for what are none, KeyError for one without indices of parameters."""
+    if not isinstance(groups, (list, tuple)) or not all([isinstance(group, Mapping) for group in groups]):
+        raise TypeError(f"load_state_dict(): 'param_groups' is a list of dicts, not {groups!r}")
+    for group in groups:
+        if "params" not in group:
+            raise KeyError(f"'params', the list of indices of a group's parameters, is not among {sorted(group)}")
+    return groups
+
+
+def _indices(given) -> list:
+    """Return the indices of a group's parameters as a list; TypeError for what can't be one."""
+    indices = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(indices, (list, tuple)) or not all([isinstance(one, Hashable) for one in indices]):
+        raise TypeError(f"load_state_dict(): 'params' of a group is a list of indices, such as [0, 1], not {given!r}")
+    return [*indices]
 
 
 def _migrated(cls, state):

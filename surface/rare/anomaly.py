@@ -12,6 +12,7 @@ from plugrad.errors import flag
 from plugrad.extend import from_raw
 from plugrad.graph.modes import Region, mode
 from plugrad.graph.nodes import Outputs
+from plugrad.graph.saved import Packed
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
@@ -120,6 +121,28 @@ def explain(error: Exception, node) -> None:
             f"calculation:\n{''.join(stack or ())}"
         )
         parent = getattr(stack, "parent", None)
+
+
+def explain_failure(error: Exception, node) -> None:
+    """Explain an error in the backward of a node that has hooks or knows its forward call.
+
+    Raises RuntimeError in the place of NumPy's own words for values whose shapes don't fit, which an unpack hook gave.
+    """
+    if node.rare.stack is not None:
+        explain(error, node)
+    if node.rare.unpack is None or type(error) not in (ValueError, IndexError) or _is_of_hooks(error):
+        return
+    if str(error).startswith(("operands could not", "cannot reshape", "could not broadcast", "tuple index out of")):
+        raise RuntimeError(
+            f"{node.name()}: the values that saved-tensor unpack hooks returned do not fit the gradient ({error}): an "
+            "unpack hook must return a tensor of the shape and dtype that its pack hook was given"
+        ) from error
+
+
+def _is_of_hooks(error) -> bool:
+    """Whether an error comes from elsewhere than a formula: from hooks of the program, around it or in unpacking."""
+    codes = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
+    return Walk.formulas.__code__ not in codes or Packed.unpack.__code__ in codes
 
 
 def _warn(text: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from plugrad import Tensor
+from plugrad.subclasses.held import HeldArray
 
 
 def check_data(tensor, value) -> None:
     """Raise RuntimeError unless `tensor.data = value` makes sense for tensors of two types, TypeError for no tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-    if tensor.layout != value.layout:
+    if tensor.layout != value.layout or isinstance(tensor._raw, HeldArray) != isinstance(value._raw, HeldArray):
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type: "
             f"{tensor.layout} and {value.layout}. Write a new variable, or tensor.to_dense()."

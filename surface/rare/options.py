@@ -14,7 +14,7 @@ _SINGLE = ("lr", "weight_decay", "momentum", "dampening")  # hyper-parameters th
 def plain_options(group):
     """Return a group's options with the numbers of tensors, such as a rate; TypeError for what is no number."""
     for name in _SINGLE:
-        if not _is_number(group.get(name), group["params"]):
+        if not _is_number(group.get(name), group["params"]) or name == "lr" and group.get(name, 0) is None:
             raise TypeError(f"{name} must be a number, not {type(group[name]).__name__}: set group[{name!r}] to one")
     holds = [isinstance(value, Tensor) or _is_tuple_of_tensors(value) for value in group.values()]
     if not any(holds):

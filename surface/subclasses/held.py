@@ -7,6 +7,7 @@ import numpy
 import plugrad
 from plugrad import registry
 from plugrad.extend import from_raw
+from plugrad.graph import rare
 from plugrad.tensor.overriding import watch_classes
 
 
@@ -74,6 +75,7 @@ class Held:
 
     @data.setter
     def data(self, value):
+        rare.check_data(self, value)
         self._raw, self._type = value._raw, value._type
 
     def __copy__(self):

@@ -23,6 +23,12 @@ def _check_decay(decay) -> None:
         raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
 
 
+def _check_model(name, model) -> None:
+    """Raise TypeError for what has no parameters, buffers and modules to go through."""
+    if isinstance(model, type) or not hasattr(model, "parameters"):
+        raise TypeError(f"{name}(): argument 'model' must be Module, not {type(model).__name__}: pass the model itself")
+
+
 def _moves(tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
@@ -126,6 +132,7 @@ class AveragedModel(Module):
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
+        _check_model("AveragedModel", model)
         self.module = copy.deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
@@ -138,6 +145,7 @@ class AveragedModel(Module):
 
     def update_parameters(self, model):
         """Take the parameters that a model has now into the averages."""
+        _check_model("update_parameters", model)
         pairs = [(average.detach(), value.detach().to(average.device)) for average, value in self._pairs(model)]
         with held_back():
             self._average(model, pairs)
@@ -177,6 +185,7 @@ def update_bn(loader, model, device=None):
         model: the model: it is called on every batch, in training mode.
         device: where inputs are moved first.
     """
+    _check_model("update_bn", model)
     kind = BatchNorm1d.__base__  # what all of them derive from
     momenta = {module: module.momentum for module in model.modules() if isinstance(module, kind)}
     if not momenta:

@@ -151,3 +151,49 @@ def test_copies_and_pickles_go_on_alike():
         other.step()
         assert [values(p).item() for p in params] == [values(p).item() for p in copies]
         assert other.state[copies[0]]["step"].item() == 2
+
+
+def test_names_of_a_state_are_taken_over_by_position():
+    """An optimizer without names can't tell another order: PyTorch's loads by position, and then has the names."""
+    torch = pytest.importorskip("torch")
+    seen = []
+    for library in (plugrad, torch):
+        (first, second), unnamed = [[library.nn.Parameter(library.ones(1)) for _ in "ab"] for _ in range(2)]
+        optimizer, other = library.optim.Adam([("b", first), ("a", second)]), library.optim.Adam(unnamed)
+        first.grad, second.grad = library.ones(1), library.ones(1) * 2
+        optimizer.step()
+        other.load_state_dict(optimizer.state_dict())
+        moments = [round(other.state[p]["exp_avg"].item() * 10) for p in unnamed]
+        seen.append((moments, other.param_groups[0]["param_names"]))
+    assert seen[0] == seen[1] == ([1, 2], ["b", "a"])
+
+
+@pytest.mark.parametrize("wrong", [numpy.array(["a"]), "a", 3, None, [[0]], numpy.array([[0]])], ids=repr)
+def test_indices_of_a_state_are_a_list_of_what_can_be_a_key(wrong):
+    (optimizer, (p,)), state = trained(count=1), trained(count=1)[0].state_dict()
+    state["param_groups"][0]["params"] = wrong
+    before = optimizer.state[p]["exp_avg"].item()
+    if isinstance(wrong, numpy.ndarray) and wrong.ndim == 1:  # as PyTorch: keys without a state
+        optimizer.load_state_dict(state)
+        assert not optimizer.state[p]
+        return
+    with pytest.raises(TypeError, match="'params' of a group is a list of indices"):
+        optimizer.load_state_dict(state)
+    assert optimizer.state[p]["exp_avg"].item() == before
+
+
+@pytest.mark.parametrize("groups", [3, [3], [{}]], ids=repr)
+def test_groups_of_a_state_are_dicts_with_indices(groups):
+    optimizer, _ = trained(count=1)
+    with pytest.raises((TypeError, KeyError), match="'param_groups' is a list of dicts|'params', the list of indices"):
+        optimizer.load_state_dict({**optimizer.state_dict(), "param_groups": groups})
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad"])
+def test_a_rate_that_was_taken_away_is_refused_before_anything_is_written(name):
+    optimizer, (p,) = trained(name, count=1)
+    optimizer.param_groups[0]["lr"], before = None, p.item()
+    state = {key: float(value) for key, value in optimizer.state[p].items() if value is not None}
+    with pytest.raises(TypeError, match="lr must be a number, not NoneType"):
+        optimizer.step()
+    assert p.item() == before and state == {k: float(v) for k, v in optimizer.state[p].items() if v is not None}

@@ -244,6 +244,28 @@ def test_hooks_keep_the_old_value_of_what_is_written_in_place():
     assert plugrad.allclose(plugrad.autograd.grad(b.sum(), a)[0], 2 * a.cos() * (2 * a.sin()).exp())
 
 
+def test_unpack_hooks_whose_values_do_not_fit_are_named():
+    """NumPy's words for shapes become RuntimeErrors, as PyTorch's are; an error of the program's own hook stays."""
+    conv, own = lambda T, a: T.nn.functional.conv1d(a[None], T.ones(1, 2, 2)), ValueError("operands could not")
+
+    def backward(T, function, unpack):
+        a = T.ones(2, 3, requires_grad=True)
+        with T.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+            result = function(T, a)
+        result.sum().backward()
+
+    def fail(kept):
+        raise own
+
+    for function in (lambda T, a: a * a, lambda T, a: a.exp(), conv):
+        for T, words in ((plugrad, "saved-tensor unpack hooks returned do not fit"), (torch, None)):
+            with pytest.raises(RuntimeError, match=words):
+                backward(T, function, lambda kept, T=T: T.ones(5))
+    with pytest.raises(ValueError) as raised:
+        backward(plugrad, conv, fail)
+    assert raised.value is own
+
+
 def test_multi_grad_hooks_that_are_gone_leave_other_walks_alone():
     from plugrad.graph.modes import other_walks
 

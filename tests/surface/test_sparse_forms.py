@@ -138,6 +138,37 @@ def test_arguments_of_sparse_tensors_are_validated_without_making_one():
         )
 
 
+FORMS = {
+    "coo": lambda T: T.eye(2).to_sparse(),
+    "csr": lambda T: T.eye(2).to_sparse_csr(),
+    "nested": lambda T: T.nested.nested_tensor([T.ones(2), T.ones(2)]),
+    "jagged": lambda T: T.nested.nested_tensor([T.ones(2), T.ones(2)], layout=T.jagged),
+    "dense": lambda T: T.ones(2, 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("form", FORMS)
+def test_data_has_the_form_of_the_tensor(form):
+    for other, make in FORMS.items():
+        x = FORMS[form](plugrad)
+        if other == form:
+            x.data = make(plugrad)
+            continue
+        with pytest.raises(RuntimeError, match="incompatible tensor type"):
+            x.data = make(plugrad)
+    with pytest.raises(TypeError, match="data has to be a tensor"):
+        x.data = 3
+
+
+@pytest.mark.parametrize("form", ["coo", "csr"])
+@pytest.mark.parametrize("name", ["__add__", "__radd__", "add", "sub", "__mul__", "__rmul__", "div"])
+def test_integers_beyond_64_bits_are_refused_by_sparse_tensors(form, name):
+    for T in (plugrad, torch):
+        with pytest.raises(OverflowError, match="int too big to convert"):
+            getattr(FORMS[form](T), name)(2**70)
+
+
 def test_methods_of_sparse_tensors_are_found_through_the_class_tensor():
     x = plugrad.tensor([[0, 2], [3, 0]]).to_sparse()
     assert plugrad.Tensor.values(x).tolist() == [2, 3] and plugrad.Tensor._nnz(x) == 2

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 
+import plugrad
 from support.outcomes import all_as_pytorch, fill, same_as_pytorch
 
 FUNCTIONS = {
@@ -102,3 +103,13 @@ def wrong(T):
 
 def test_wrong_arguments_and_integers():
     all_as_pytorch(wrong)
+
+
+@pytest.mark.parametrize("model", [3, plugrad.ones(2), plugrad.nn.Linear], ids=["int", "Tensor", "class"])
+def test_what_is_no_model_is_refused(model):
+    U = plugrad.optim.swa_utils
+    averaged = U.AveragedModel(plugrad.nn.Linear(1, 1))
+    for call in (U.AveragedModel, averaged.update_parameters, lambda model: U.update_bn([], model)):
+        with pytest.raises(TypeError, match="'model' must be Module"):
+            call(model)
+    assert averaged.n_averaged == 0

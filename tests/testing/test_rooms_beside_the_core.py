@@ -20,6 +20,8 @@ PRIVATE = {
     "plugrad.sparse.tensors -> plugrad.tensor.layouts",
     "plugrad.masked_tensors.tensors -> plugrad.tensor.tensor",
     "plugrad.nested.tensors -> plugrad.tensor.tensor",
+    "plugrad.autograd.rare.anomaly -> plugrad.graph.saved",
+    "plugrad.subclasses.held -> plugrad.graph.rare",
     "plugrad.subclasses.held -> plugrad.tensor.overriding",
     "plugrad.sparse.tensors -> plugrad.tensor.tensor",
     "plugrad.tensor_methods -> plugrad.tensor.tensor",
