@@ -122,7 +122,7 @@ class Walk:
             grads = self.pull(node, g)
             return grads if g is None or not grads else run_after(node, rare, grads, g, self.on_tensors)
         except Exception as error:
-            words.explain_failure(error, node)
+            words.explain(error, node)
             raise
 
     def goes_on(self, node, g) -> bool:

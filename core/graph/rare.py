@@ -16,7 +16,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
     "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out ordered order_result",
     "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result", "autograd.graph.calls": "call_node",
-    "autograd.rare.anomaly": "check_nan explain_failure note_stack watching_walks", "autograd.rare.overwritten": "overwriting",
+    "autograd.rare.anomaly": "check_nan explain note_stack watching_walks", "autograd.rare.overwritten": "overwriting",
     "autograd.rare.factories": "check_size factory_of_layout laid_as", "autograd.rare.fresh_threads": "in_fresh_thread",
     "autograd.rare.copied_views": "follow_copy lent stands_for_view", "autograd.rare.first_sight": "misfit note_class",
     "autograd.rare.warnings_of_walks": "warn_of_cycle warn_of_grad", "autograd.rare.forward_again": "run_forward_again",

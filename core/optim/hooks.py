@@ -63,7 +63,7 @@ class Hooked:
     _optimizer_load_state_dict_pre_hooks, _optimizer_load_state_dict_post_hooks = Table(), Table()
 
     def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step; it may return new `(args, kwargs)`."""
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
         return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
@@ -71,15 +71,15 @@ class Hooked:
         return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` before `state_dict`; `prepend` puts it before the earlier ones."""
+        """Call `hook(optimizer)` before `state_dict`; `prepend` puts it before others."""
         return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another dict."""
+        """Call `hook(optimizer, dict)` after `state_dict`; it may return another dict."""
         return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` before loading, a shallow copy; it may return another."""
+        """Call `hook(optimizer, copy of state)` before loading; it may return another."""
         return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:

@@ -38,7 +38,7 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self):
-        """Set the running mean to 0, the running variance to 1 and the count of batches to 0."""
+        """Set the running mean to 0, the running variance to 1, the count of batches to 0."""
         if self.track_running_stats:
             with held_back():
                 self.running_mean.zero_()

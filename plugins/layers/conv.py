@@ -36,7 +36,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self):
-        """Give weight and bias new random values, uniform on +-1 / sqrt(inputs of one output)."""
+        """Give weight and bias new values, uniform on +-1 / sqrt(inputs of one output)."""
         reset_affine(self.weight, self.bias, math.prod(self.weight.shape[1:]))
 
     def extra_repr(self):

@@ -82,7 +82,7 @@ class PerParameter(Optimizer):
 
     @no_grad()
     def step(self, closure=None):
-        """Change every parameter that has a gradient; return what `closure`, if given, evaluates to."""
+        """Change every parameter that has a gradient; return what `closure` evaluates to."""
         loss = None
         if closure is not None:
             with enable_grad():

@@ -85,7 +85,7 @@ def _known(device_type) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return whether there is autocast for a device type; RuntimeError if there is no such type.
+    """Return whether a device type has autocast; RuntimeError if there is no such one.
 
     >>> import plugrad as torch
     >>> torch.amp.is_autocast_available("cpu")
@@ -184,7 +184,7 @@ def autocast_decorator(autocast_instance, func):
 
 
 def same_again():
-    """Return a context in which autocast is as it is here and now, with casts of its own to keep."""
+    """Return a context in which autocast is as here and now, with casts of its own."""
     return region(autocast=None if mode.autocast is None else mode.autocast.changed(cache={}))
 
 

@@ -345,7 +345,7 @@ class GradScaler:
     # ------------------------------------------------------------------------------------------ checkpoints
 
     def state_dict(self) -> dict:
-        """Return the scale, its factors and counter; {} if scaling is disabled. Take it after `update`."""
+        """Return scale, factors and counter, to take after `update`; {} if disabled."""
         if not self._enabled:
             return {}
         return {

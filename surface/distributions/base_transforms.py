@@ -39,7 +39,7 @@ class Transform:
 
     @property
     def event_dim(self):
-        """How many of the last dimensions are one value, where this is the same before and after."""
+        """How many of the last dimensions are one value, if before and after agree."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")

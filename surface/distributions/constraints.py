@@ -191,6 +191,8 @@ class _Between(_Bounded):
 
 
 class _IntegerInterval(_Between):
+    """Integers from `lower_bound` to `upper_bound`, both included."""
+
     is_discrete = True
 
     def check(self, value):
@@ -217,26 +219,36 @@ class _Real(Constraint):
 
 
 class _GreaterThan(_Above):
+    """Numbers above `lower_bound`."""
+
     def check(self, value):
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_Above):
+    """Numbers from `lower_bound` on."""
+
     def check(self, value):
         return self.lower_bound <= value
 
 
 class _LessThan(_Below):
+    """Numbers below `upper_bound`."""
+
     def check(self, value):
         return value < self.upper_bound
 
 
 class _Interval(_Between):
+    """Numbers from `lower_bound` to `upper_bound`, both included."""
+
     def check(self, value):
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Between):
+    """Numbers from `lower_bound` on and below `upper_bound`."""
+
     def check(self, value):
         return (self.lower_bound <= value) & (value < self.upper_bound)
 

@@ -73,7 +73,7 @@ class Distribution:
             )
 
     def expand(self, batch_shape, _instance=None):
-        """Return the distribution with its batch expanded to `batch_shape`, as tensors are: without copies."""
+        """Return the distribution with its batch expanded to `batch_shape`, uncopied."""
         raise NotImplementedError(f"{type(self).__name__} does not define expand(batch_shape)")
 
     @property
@@ -122,7 +122,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape=plugrad.Size()):
-        """Return samples through which gradients reach the parameters, where `has_rsample`."""
+        """Return samples through which gradients reach parameters, where `has_rsample`."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample: its samples have no gradient; use sample()")
 
     def sample_n(self, n: int):

@@ -64,7 +64,7 @@ def _exchanged(shape, old, new):
 
 
 class CorrCholeskyTransform(Transform):
-    """From vectors of D (D - 1) / 2 numbers to Cholesky factors of D x D correlation matrices.
+    """From D (D - 1) / 2 numbers to Cholesky factors of D x D correlation matrices.
 
     The numbers become partial correlations by tanh, and rows are filled up to length 1: D. Lewandowski, D. Kurowicka,
     H. Joe, "Generating random correlation matrices based on vines and extended onion method", 2009.
@@ -137,7 +137,7 @@ class SoftmaxTransform(_OfEvents):
 
 
 class StickBreakingTransform(_OfEvents):
-    """From K - 1 numbers to K shares: each number says how much of the rest its share takes."""
+    """From K - 1 numbers to K shares: each says how much of the rest its share takes."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex

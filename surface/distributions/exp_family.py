@@ -28,7 +28,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError(f"{type(self).__name__} does not define _mean_carrier_measure")
 
     def normalizer_and_means(self):
-        """Return the natural parameters as leaves, the log normaliser there, and its gradients: the means of t(x)."""
+        """Return natural parameters as leaves, their log normaliser and its gradients."""
         with plugrad.enable_grad():
             parameters = [one.detach().requires_grad_() for one in self._natural_params]
             normalizer = self._log_normalizer(*parameters)

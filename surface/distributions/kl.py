@@ -15,7 +15,7 @@ _chosen: dict = {}
 
 
 def register_kl(type_p, type_q):
-    """Return a decorator that registers a rule for KL(p || q) of two classes and their subclasses.
+    """Return a decorator that registers a rule for KL(p || q) of two classes.
 
     Where several rules fit, the one of the nearest classes is meant; RuntimeWarning if p and q disagree on that.
     Raises TypeError for what are no classes of distributions.
@@ -68,7 +68,7 @@ def _choose(type_p, type_q):
 
 
 def kl_divergence(p, q):
-    """Return the Kullback-Leibler divergence KL(p || q), the mean under p of log p(x) - log q(x).
+    """Return the KL divergence KL(p || q), the mean under p of log p(x) - log q(x).
 
     Args:
         p, q: distributions of one batch shape, or of shapes that broadcast.

@@ -226,7 +226,7 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The distribution function of a distribution of numbers: its samples become uniform ones."""
+    """The distribution function of a distribution: its samples become uniform ones."""
 
     bijective = True
     codomain = constraints.unit_interval

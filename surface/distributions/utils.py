@@ -21,7 +21,7 @@ def _is_tensor_like(value) -> bool:
 
 
 def broadcast_all(*values):
-    """Return parameters as tensors of one shape; numbers take the dtype and device of the first tensor.
+    """Return parameters as tensors of one shape; numbers are like the first tensor.
 
     Raises ValueError for what is neither number nor tensor.
 
@@ -91,7 +91,7 @@ def probs_to_logits(probs, is_binary=False):
 
 
 class lazy_property:
-    """A property that is computed when it is first asked for, with gradients, and kept as an attribute."""
+    """A property that is computed, with gradients, when first asked for, and kept."""
 
     def __init__(self, wrapped):
         self.wrapped = wrapped

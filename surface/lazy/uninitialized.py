@@ -23,7 +23,7 @@ class UninitializedTensorMixin:
     cls_to_become: type
 
     def materialize(self, shape, device=None, dtype=None) -> None:
-        """Give the tensor a shape, in place: from here on it is an ordinary one, with undefined values.
+        """Give the tensor a shape, in place: it becomes ordinary, with undefined values.
 
         Args:
             shape: its sizes, or one number.
@@ -65,7 +65,7 @@ class UninitializedTensorMixin:
         return self
 
     def clone(self):
-        """Return a tensor like this one; copied back, it takes from this one what it was given since."""
+        """Return a tensor like this one; copied back, it takes what this one got since."""
         copied = self.__deepcopy__({})
         copied._original = self
         return copied

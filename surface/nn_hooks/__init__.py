@@ -146,7 +146,7 @@ class ModuleHook:
 
 
 def hooks(self) -> list:
-    """Return the hooks of this module and those of all modules, in the order in which they run.
+    """Return the hooks of this module and of all modules, in the order of their calls.
 
     Each has ``kind``, ``name``, ``owner`` (the distribution or module it is from), ``order`` and ``remove()``.
     """

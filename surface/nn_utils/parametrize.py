@@ -41,7 +41,7 @@ class cached(Region, ContextDecorator):
 
 
 def keeping(tensors: dict):
-    """Return a context in which parametrized tensors have other values: {ParametrizationList: its tensor}."""
+    """Return a context with other tensors for parametrizations, {list: its tensor}."""
     return region(parametrized={**(mode.parametrized or {}), **tensors}) if tensors else nullcontext()
 
 
@@ -305,7 +305,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Return whether a tensor of a module is parametrized; without a name, whether any is."""
+    """Return whether a tensor of a module is parametrized; without a name, any one."""
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """Base of the ways to choose what is pruned, and the hook that multiplies with the mask.
+    """Base of ways to choose what is pruned, and the hook that applies the mask.
 
     A subclass gives `compute_mask(t, default_mask)` and `PRUNING_TYPE`: "unstructured" chooses among the elements
     that are still there, "structured" among whole slices along `self.dim`, "global" among all elements.
@@ -42,7 +42,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t, default_mask):
-        """Return the mask of a tensor: 0 where it is pruned, and wherever `default_mask` is 0."""
+        """Return the mask of a tensor: 0 where it is pruned or `default_mask` is 0."""
 
     def apply_mask(self, module):
         """Return the parameter of a module times its mask."""
@@ -138,7 +138,7 @@ def _checked(scores, tensor, what):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several pruning methods for one parameter; the last chooses among what the others left."""
+    """Several pruning methods for one parameter; each chooses among what is left."""
 
     def __init__(self, *args):
         self._pruning_methods: tuple = ()
@@ -148,7 +148,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method) -> None:
-        """Add a method; TypeError for anything else, ValueError for one of another parameter."""
+        """Add a method; TypeError for others, ValueError for one of another parameter."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
@@ -267,7 +267,7 @@ class RandomUnstructured(_Elements):
 
 
 class L1Unstructured(_Elements):
-    """Prunes the elements of least magnitude: `amount` is their number, or a fraction from 0 to 1."""
+    """Prunes the elements of least magnitude: `amount` is their number, or a fraction."""
 
     def _scores(self, t):
         return plugrad.abs(t)
@@ -319,7 +319,7 @@ class RandomStructured(_Slices):
 
 
 class LnStructured(_Slices):
-    """Prunes the slices along `dim` whose norm of order `n` is least: `amount` is their number, or a fraction."""
+    """Prunes slices along `dim` of least `n`-norm: `amount` is a number or fraction."""
 
     def __init__(self, amount, n, dim=-1):
         super().__init__(amount)

@@ -97,7 +97,7 @@ def note_stack(node) -> None:
         stack.parent = node.metadata["parent_"] = frame.f_locals["node"]
 
 
-def explain(error: Exception, node) -> None:
+def explain_stack(error: Exception, node) -> None:
     """Add to an error in a node's backward the stack of the forward call that made it, and what that was part of."""
     stack = None if node.rare is None else node.rare.stack
     explained = error.__dict__.setdefault("_explained", [])
@@ -123,13 +123,13 @@ def explain(error: Exception, node) -> None:
         parent = getattr(stack, "parent", None)
 
 
-def explain_failure(error: Exception, node) -> None:
+def explain(error: Exception, node) -> None:
     """Explain an error in the backward of a node that has hooks or knows its forward call.
 
     Raises RuntimeError in the place of NumPy's own words for values whose shapes don't fit, which an unpack hook gave.
     """
     if node.rare.stack is not None:
-        explain(error, node)
+        explain_stack(error, node)
     if node.rare.unpack is None or type(error) not in (ValueError, IndexError) or _is_of_hooks(error):
         return
     if str(error).startswith(("operands could not", "cannot reshape", "could not broadcast", "tuple index out of")):
@@ -175,7 +175,7 @@ class _Watching:
                 check_nan(node, grads)
         except Exception as error:
             if node.rare is None or node.rare.stack is None:
-                explain(error, node)
+                explain_stack(error, node)
             raise
         return grads
 

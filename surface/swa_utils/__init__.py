@@ -77,7 +77,7 @@ def get_swa_multi_avg_fn():
 
 
 def get_ema_avg_fn(decay=0.999):
-    """Return a function that gives averages moved by `1 - decay` of the way to new values.
+    """Return a function of averages that moves them by `1 - decay` to new values.
 
     It is called as `fn(average, value, num_averaged)`. Raises ValueError for a `decay` outside [0, 1].
     """
@@ -104,7 +104,7 @@ def get_swa_avg_fn():
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of those that the model had at `update_parameters`.
+    """A copy of a model with averages of the parameters it had at `update_parameters`.
 
     P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization" (arXiv:1803.05407).
 

@@ -33,7 +33,7 @@ _WAYS = {
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False):
-    """Set the switches of `torch.backends.cuda` that stand for these kernels, in a `with` block.
+    """Set the switches of `torch.backends.cuda` for these kernels, in a `with` block.
 
     Attention is computed by the one kernel that is here, whichever are chosen. Raises AssertionError for what is
     neither an SDPBackend nor a list.

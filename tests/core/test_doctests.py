@@ -94,15 +94,16 @@ def test_public_names_of_the_core_have_docstrings():
 # ---------------------------------------------------------------------------------------------------- help
 
 PLACES = (
-    "", "autograd", "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.graph", "backends",
-    "compiler", "cuda", "extend", "fft", "func", "linalg", "masked", "nn", "nn.functional", "nn.init", "nn.utils",
-    "nn.utils.rnn", "op_hooks", "optim", "optim.lr_scheduler", "overrides", "random", "signal.windows", "special",
-    "testing", "utils.checkpoint", "utils.data",
+    "", "amp", "autograd", "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.graph",
+    "backends", "compiler", "cuda", "distributions", "distributions.constraints", "distributions.transforms", "extend",
+    "fft", "func", "linalg", "masked", "nn", "nn.attention", "nn.functional", "nn.init", "nn.utils",
+    "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn", "op_hooks", "optim", "optim.lr_scheduler",
+    "optim.swa_utils", "overrides", "random", "signal.windows", "special", "testing", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 
 def public(place):
-    """Yield (name, object) of all that is public in a module, and of what its classes define."""
+    """Yield (name, object) of all that is public in a module, and of what its classes define or inherit from ours."""
     module = importlib.import_module(f"plugrad.{place}".rstrip("."))
     for name in dir(module):
         value = None if name.startswith("_") else getattr(module, name)
@@ -110,10 +111,16 @@ def public(place):
         if not callable(value) or inspect.ismodule(value) or not home.startswith(("plugrad", "torch")):
             continue
         yield name, value
-        for attribute, member in [*vars(value).items()] if inspect.isclass(value) else ():
+        for attribute in ours(value) if inspect.isclass(value) else ():
+            member = inspect.getattr_static(value, attribute)
             member = member if isinstance(member, property) else getattr(value, attribute)  # which loads a lazy method
             if not attribute.startswith("_") and (callable(member) or isinstance(member, (property, classmethod))):
                 yield f"{name}.{attribute}", member
+
+
+def ours(cls):
+    """Return the names that a class and its bases define, as far as they are ours: hidden bases have public methods."""
+    return sorted({name for base in cls.__mro__ if base.__module__.startswith("plugrad") for name in vars(base)})
 
 
 @pytest.mark.parametrize("place", PLACES)

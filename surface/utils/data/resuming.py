@@ -23,7 +23,7 @@ class Resumable:
     _current = None  # the progress of the running epoch
 
     def state_dict(self) -> dict:
-        """Return where the loader is: the order of the running epoch, and how many batches it gave.
+        """Return where the loader is: the order of the epoch, how many batches it gave.
 
         Load it into a loader of the same data and options, which then begins where this one is. With random numbers in
         the program, such as dropout's, save `torch.get_rng_state()` beside it. What workers, or an IterableDataset in

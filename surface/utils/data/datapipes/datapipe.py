@@ -26,7 +26,7 @@ class _Chained:
 
     @classmethod
     def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False) -> None:
-        """Give all pipes of this kind a method that returns a pipe of them; ValueError if there is one of the name."""
+        """Give all pipes of this kind a method; ValueError if there is one of the name."""
         if function_name in cls.functions:
             raise ValueError(f"Unable to add DataPipe function name {function_name} as it is already taken")
         cls.functions[function_name] = cls_to_register
