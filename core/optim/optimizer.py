@@ -35,7 +35,7 @@ class _Required:
 
 
 required = _Required()  # a default that every parameter group has to replace
-_NUMBERS = {int, float, bool, list, type(None)}  # types of options read as they are; a list is "params"
+_NUMBERS = {int, float, bool, type(None)}  # types of options that are read as they are
 _WORDS = {"lr": "learning rate", "eps": "epsilon value"}  # what an error calls a hyper-parameter
 
 
@@ -197,10 +197,10 @@ class Optimizer(Hooked):
     @staticmethod
     def _plain(group):
         """The options of a group as `update` reads them: a tensor, such as a rate, becomes its number."""
-        types = [*map(type, group.values())]
-        is_plain = _NUMBERS.issuperset(types) and types.count(list) == 1 + ("param_names" in group)
-        is_plain = is_plain and group.get("lr", 0) is not None
-        return group if is_plain else rare.plain_options(group)
+        others = [*group.values()][1:]  # than "params"
+        if _NUMBERS.issuperset(map(type, others)) and group.get("lr", 0) is not None:
+            return group
+        return rare.plain_options(group)
 
     @staticmethod
     def _make_slot(p, initial, value=None):

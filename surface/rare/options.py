@@ -8,14 +8,18 @@ import numpy
 
 from plugrad import Tensor
 
+_PLAIN = {float, int, bool}
 _SINGLE = ("lr", "weight_decay", "momentum", "dampening")  # hyper-parameters that are one number in every optimizer
 
 
 def plain_options(group):
     """Return a group's options with the numbers of tensors, such as a rate; TypeError for what is no number."""
     for name in _SINGLE:
-        if not _is_number(group.get(name), group["params"]) or name == "lr" and group.get(name, 0) is None:
-            raise TypeError(f"{name} must be a number, not {type(group[name]).__name__}: set group[{name!r}] to one")
+        option = group.get(name, 0)
+        if type(option) in _PLAIN or option is None and name != "lr":
+            continue
+        if not _is_number(option, group["params"]):
+            raise TypeError(f"{name} must be a number, not {type(option).__name__}: set group[{name!r}] to one")
     holds = [isinstance(value, Tensor) or _is_tuple_of_tensors(value) for value in group.values()]
     if not any(holds):
         return group
@@ -23,12 +27,12 @@ def plain_options(group):
 
 
 def _is_number(option, params) -> bool:
-    """Whether an option is a number, or None; a complex one is where parameters are complex."""
+    """Whether an option is a number; a complex one is where parameters are complex."""
     if isinstance(option, numpy.ndarray):
         return option.ndim == 0 and _is_number(option[()], params)
     if isinstance(option, (complex, numpy.complexfloating)):
         return any([p.is_complex() for p in params])
-    return option is None or isinstance(option, (Real, Tensor, numpy.bool_))
+    return isinstance(option, (Real, Tensor, numpy.bool_))
 
 
 def _is_tuple_of_tensors(value) -> bool:
