@@ -93,8 +93,7 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
-    outputs = _tuple(outputs)
-    given = _tuple(inputs)
+    outputs, given = _tuple(outputs), _tuple(inputs)
     inputs = _targets(given, outputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
@@ -107,6 +106,7 @@ def grad(
     create_graph, retain = _flags(create_graph, retain_graph)
     captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=targets)
     arrived = [captured.get(_target(tensor)) for tensor in reversed(inputs)]
+    known = {*captured} if len(captured) < len(inputs) else ()  # of inputs that are named twice, or not used
     del captured
     results = []
     for position, tensor in enumerate(inputs):
@@ -125,7 +125,7 @@ def grad(
                 f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
                 f"allow_unused=True if this is the desired behavior. (Its shape is {list(tensor.shape)}.)"
             )
-    return tuple(results)
+    return rare.named_twice(inputs, results, known) if known else tuple(results)
 
 
 def _targets(inputs, outputs) -> tuple:

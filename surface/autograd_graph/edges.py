@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from plugrad import Tensor, device
+from plugrad import Tensor, device, enable_grad
 from plugrad.autograd import Node
 from plugrad.autograd.rare.unrecorded_views import leads_nowhere
 from plugrad.graph.modes import LEAF
@@ -53,12 +53,14 @@ def get_gradient_edge(tensor) -> GradientEdge:
             "It is not possible to get the gradient edge for a Tensor that does not require gradients: call "
             "requires_grad_() on it before the computation"
         )
-    if tensor.is_leaf and leads_nowhere(tensor._edge):
+    with enable_grad():  # else a view without history has nothing that stands for it
+        is_leaf = tensor.is_leaf
+    if is_leaf and leads_nowhere(tensor._edge):
         raise AssertionError(
             "no gradient is computed for a view that was made under no_grad() or before its base required grad: call "
             "requires_grad_() on it first, or take the edge of its base"
         )
-    if tensor.is_leaf:
+    if is_leaf:
         return GradientEdge(accumulate_node(tensor), 0)
     return GradientEdge(tensor.grad_fn, tensor.output_nr, _Token(tensor))
 

@@ -1,10 +1,11 @@
-"""What becomes of results: those of third parties' kernels, and those of composites whose last op makes a view."""
+"""What becomes of results: of third parties' kernels, of composites whose last op makes a view, of repeated inputs."""
 
 from __future__ import annotations
 
 from plugrad import Tensor
 from plugrad.autograd.rare.wrong_results import wrong_result
 from plugrad.extend import is_differentiable, is_integral
+from plugrad.graph.modes import LEAF
 from plugrad.nest import leaves
 
 
@@ -28,3 +29,14 @@ def fresh(result, values):
             if not any([part is one or part is base or part._base is base for part in given]):
                 one._view = None
     return result
+
+
+def named_twice(inputs, grads, arrived) -> tuple:
+    """Return gradients; an input that is named twice has one, as in PyTorch: who writes to it writes to both."""
+    first: dict = {}
+    for position, tensor in enumerate(inputs):
+        edge = tensor._live_edge()
+        key = tensor if edge is LEAF else edge
+        if key in arrived:
+            grads[position] = first.setdefault(key, grads[position])
+    return tuple(grads)

@@ -187,12 +187,16 @@ def partly_written(program, found, oracle, subject, watch):
     return bool(raising) and difference(quiet, subject, subject, watch, instead=without) is None
 
 
+_AUGMENTED, _NAMES = re.compile(r"\.data ([-+*/])= (.*)"), {"-": "sub_", "+": "add_", "*": "mul_", "/": "div_"}
+
+
 @kind
 def replaced_data(program, found, oracle, subject, watch):
     """What PyTorch saved follows `.data`, replaced or written; here a node may keep the values that it saved."""
     seen = found.kind in ("values", "grad.values")
     if seen and matches(r"\.data$|\.data\.", program):
-        apart = [re.sub(r"\.data\b(?! = )", ".data.clone()", statement) for statement in program]
+        called = [_AUGMENTED.sub(lambda m: f".data.{_NAMES[m[1]]}({m[2]})", statement) for statement in program]
+        apart = [re.sub(r"\.data\b(?! = )", ".data.clone()", statement) for statement in called]
         if difference(apart, oracle, subject, watch) is None:
             return True
     kinds = (*HISTORY, "log", "grad", "inference")

@@ -93,4 +93,12 @@ PROGRAMS = {
         T.where(w > 3, c, w).sum().backward()
         (c + T.ones(2, 2, dtype=T.float64)).sum().backward()
     """,
+    "the edge of a view without history is refused in any mode": """
+        x = T.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        T.set_grad_enabled(False) and None
+        v = y[:1]
+        a = T.autograd.graph.get_gradient_edge(y)
+        w = T.autograd.graph.get_gradient_edge(v)
+    """,
 }
