@@ -5,7 +5,6 @@ from __future__ import annotations
 from plugrad import Tensor
 from plugrad.autograd.rare.wrong_results import wrong_result
 from plugrad.extend import is_differentiable, is_integral
-from plugrad.graph.modes import LEAF
 from plugrad.nest import leaves
 
 
@@ -35,8 +34,7 @@ def named_twice(inputs, grads, arrived) -> tuple:
     """Return gradients; an input that is named twice has one, as in PyTorch: who writes to it writes to both."""
     first: dict = {}
     for position, tensor in enumerate(inputs):
-        edge = tensor._live_edge()
-        key = tensor if edge is LEAF else edge
+        key = tensor if tensor.is_leaf else tensor._live_edge()
         if key in arrived:
             grads[position] = first.setdefault(key, grads[position])
     return tuple(grads)
