@@ -48,7 +48,7 @@ def _transfer(self, place):
     return result
 
 
-_OWN = ("_hooks", "_post_accumulate_grad_hooks", "_accumulate", "_inference", "_tangents", "_detached")  # not of copies
+_OWN = ("_hooks", "_post_accumulate_grad_hooks", "_accumulate", "_inference", "_tangents")  # not of copies
 
 
 def attributes_of(tensor) -> dict:
@@ -66,8 +66,7 @@ def _shallow(tensor, data):
 
 @core_method("__copy__")
 def _copy(self):
-    array = lay_out(self)._raw
-    copied = _shallow(self, array if self._type.symbolic else array[...])  # an array of its own: see `data`
+    copied = _shallow(self, lay_out(self)._raw)
     shared_memory.inherit(copied, self)
     copied.__dict__.update(attributes_of(self))
     return copied

@@ -130,7 +130,12 @@ class Tensor(Description, Protocols):
                 self._edge = LEAF
                 rare.note_flag(self)
         elif edge is not None:
-            self._edge = rare.without_flag(self, edge)
+            if edge is not LEAF:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
+            self._edge = None
         return self
 
     @property
@@ -219,8 +224,6 @@ class Tensor(Description, Protocols):
             return inference.mark(result, mode.inference) if marked else result
         result = make(self._raw, ttype)
         result._source = weakref.ref(self)  # NumPy's writes through `result` are writes to this tensor
-        if self._edge is None:
-            self.__dict__["_detached"] = True  # see `rare.late_flags`
         if self._view is not None:
             shared_memory.inherit(result, self)
         return result
@@ -254,7 +257,6 @@ class Tensor(Description, Protocols):
         if self._edge is not None and self._raw.shape != value._raw.shape:
             rare.keep_shape(self)
         self._raw = lay_out(value)._raw
-        rare.newborn(self, value)
         if self._view is None:
             shared_memory.inherit(self, value)
         self._type = value._type.plain if self._type.plain is self._type else value._type.variant()
@@ -279,7 +281,7 @@ class Tensor(Description, Protocols):
     @staticmethod
     def _make_subclass(cls, data, require_grad=False):
         """Return a leaf of a subclass that shares the data of a tensor."""
-        return Tensor.requires_grad_(rare.newborn(subclass_of(cls, data), data), require_grad)
+        return Tensor.requires_grad_(subclass_of(cls, data), require_grad)
 
     @staticmethod
     def _from_raw(array):
