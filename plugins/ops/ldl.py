@@ -192,7 +192,8 @@ def ormqr(F, input, input2, input3, left=True, transpose=False, *, out=None):
         scale = F.reshape(input2[..., j], (*input2.shape[:-1], 1, 1))
         scale = F.conjugated(scale) if conjugated else scale
         result = result - scale * F.matmul(vector, F.matmul(F.transpose(F.conjugated(vector), -2, -1), result))
-    result = result if left else F.contiguous(F.transpose(F.conjugated(result), -2, -1))
+    result = result if left else F.transpose(F.conjugated(result), -2, -1)
+    result = F.contiguous(result) if result.is_cuda else result  # CuPy's results lose the order that NumPy's keep
     return result if out is None else write_out(ormqr, result, out)
 
 

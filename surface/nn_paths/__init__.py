@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from plugrad import Tensor
-from plugrad.arguments import checked
 from plugrad.nn import Module, Parameter
 
 __all__ = ["get_buffer", "get_parameter", "get_submodule", "set_submodule"]
 
 
-@checked(target="str")
 def get_submodule(self, target: str) -> Module:
     """Return the module at the dotted path ``target``; the empty path is this module.
 
@@ -20,7 +18,7 @@ def get_submodule(self, target: str) -> Module:
     >>> nested.get_submodule("0.inner")
     ModuleList()
     """
-    module = self
+    module, target = self, _text(target)
     for name in target.split(".") if target else ():
         module = _member(module, name)
         if not isinstance(module, Module):
@@ -28,7 +26,6 @@ def get_submodule(self, target: str) -> Module:
     return module
 
 
-@checked(target="str")
 def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
     """Put ``module`` at the dotted path ``target``.
 
@@ -37,12 +34,10 @@ def set_submodule(self, target: str, module: Module, strict: bool = False) -> No
         module: the new module.
         strict: demand that there is a module to replace.
     """
-    if target == "":
+    if _text(target) == "":
         raise ValueError("Cannot set the submodule without a target name!")
     if not isinstance(module, Module):
         raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
-    if not isinstance(target, str):
-        raise TypeError(f"the path of a submodule must be a string, not {type(target).__name__}")
     path, _, name = target.rpartition(".")
     parent = self.get_submodule(path)
     if (strict or hasattr(parent, name)) and not isinstance(_member(parent, name), Module):
@@ -50,25 +45,29 @@ def set_submodule(self, target: str, module: Module, strict: bool = False) -> No
     setattr(parent, name, module)
 
 
-@checked(target="str")
 def get_parameter(self, target: str) -> Parameter:
     """Return the parameter at the dotted path ``target``, or raise AttributeError."""
-    path, _, name = target.rpartition(".")
+    path, _, name = _text(target).rpartition(".")
     parameter = _member(self.get_submodule(path), name)
     if not isinstance(parameter, Parameter):
         raise AttributeError(f"`{name}` is not an nn.Parameter")
     return parameter
 
 
-@checked(target="str")
 def get_buffer(self, target: str) -> Tensor:
     """Return the buffer at the dotted path ``target``, or raise AttributeError."""
-    path, _, name = target.rpartition(".")
+    path, _, name = _text(target).rpartition(".")
     module = self.get_submodule(path)
     buffer = _member(module, name)
     if name not in module._buffers:
         raise AttributeError(f"`{name}` is not a buffer")
     return buffer
+
+
+def _text(target) -> str:
+    if not isinstance(target, str):  # PyTorch's type of error
+        raise AttributeError(f"a path is a string such as 'layer.0', not {type(target).__name__}")
+    return target
 
 
 def _member(module, name):

@@ -29,7 +29,6 @@ KNOWN = {
     "counts have no derivative; what PyTorch makes of them raises in backward": "histogramdd 0",
     "an array stands for a tensor": "operator.mul 0, operator.imul 0",
     "a leaf may be written by items in neither": "Tensor.__setitem__ 0",
-    "tensors with history are not lent to others": "utils.dlpack.to_dlpack 0",
 }  # fmt: skip
 
 
