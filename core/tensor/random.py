@@ -39,7 +39,7 @@ class Generator:
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         _settle()
         seed = _checked(seed)  # Ctrl-C comes behind a call: both are set, or none
-        self._seed, self.source = seed, self.device.backend.generator(seed)
+        self._seed, self.source = seed, _device(self.device.type).backend.generator(seed)  # which uses no memory there
         return self
 
     def seed(self) -> int:

@@ -418,3 +418,12 @@ def test_why_there_is_no_device():
     if registry.backend("cuda").available() is None and told.returncode == 0:
         pytest.skip("there is a GPU")
     assert told.stdout == "0 False\n" and "device 'cuda' can't be used here: CuPy" in told.stderr
+
+
+def test_seeding_all_devices_uses_none_of_them():
+    from plugrad.backends import following
+
+    plugrad.cuda.manual_seed_all(3)
+    assert not following.started()
+    assert [plugrad.cuda.get_rng_state(number).tolist() for number in range(plugrad.cuda.device_count())]
+    assert not following.started()
