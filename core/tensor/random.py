@@ -39,7 +39,8 @@ class Generator:
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         _settle()
         seed = _checked(seed)  # Ctrl-C comes behind a call: both are set, or none
-        self._seed, self.source = seed, _device(self.device.type).backend.generator(seed)  # which uses no memory there
+        place = self.device if self.device.index is None else _device(self.device.type)  # nothing of it is used
+        self._seed, self.source = seed, place.backend.generator(seed)
         return self
 
     def seed(self) -> int:
@@ -87,8 +88,7 @@ def rng(xp, generator: Generator | None = None):
     if generator is None:
         generator = _default.get("cpu") if xp is numpy else None
         if generator is None:
-            backend = backend_of(xp)
-            generator = generator_of(f"{backend.name}:{backend.current_device()}" if backend.numbered else backend.name)
+            generator = generator_of(backend_of(xp).name)
     if _rare and mode.random_watch is not None:
         mode.random_watch(generator)
     return generator.source
