@@ -106,7 +106,6 @@ def grad(
     create_graph, retain = _flags(create_graph, retain_graph)
     captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=targets)
     arrived = [captured.get(_target(tensor)) for tensor in reversed(inputs)]
-    known = {*captured} if len(captured) < len(inputs) else ()  # of inputs that are named twice, or not used
     del captured
     results = []
     for position, tensor in enumerate(inputs):
@@ -125,7 +124,7 @@ def grad(
                 f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
                 f"allow_unused=True if this is the desired behavior. (Its shape is {list(tensor.shape)}.)"
             )
-    return rare.named_twice(inputs, results, known) if known else tuple(results)
+    return tuple(results)
 
 
 def _targets(inputs, outputs) -> tuple:

@@ -1,4 +1,4 @@
-"""What becomes of results: of third parties' kernels, of composites whose last op makes a view, of repeated inputs."""
+"""What becomes of results: those of third parties' kernels, and those of composites whose last op makes a view."""
 
 from __future__ import annotations
 
@@ -28,13 +28,3 @@ def fresh(result, values):
             if not any([part is one or part is base or part._base is base for part in given]):
                 one._view = None
     return result
-
-
-def named_twice(inputs, grads, arrived) -> tuple:
-    """Return gradients; an input that is named twice has one, as in PyTorch: who writes to it writes to both."""
-    first: dict = {}
-    for position, tensor in enumerate(inputs):
-        key = tensor if tensor.is_leaf else tensor._live_edge()
-        if key in arrived:
-            grads[position] = first.setdefault(key, grads[position])
-    return tuple(grads)

@@ -553,15 +553,4 @@ PROGRAMS = {
                 c = F.unpack_dual(d + 0.5)[1]
         (a * b).sum().backward()
     """,
-    "an input that is named twice has one gradient": """
-        x = T.tensor([1.0, 2.0], requires_grad=True)
-        z = T.tensor([1.0, 2.0], requires_grad=True)
-        a, u, b = T.autograd.grad((x * x).sum(), [x, z, x], allow_unused=True)
-        b.mul_(3)
-        c, d, e = T.autograd.grad((x * x).sum(), [x, z, z], materialize_grads=True)
-        e.add_(1)
-        y = x * 2
-        f, g = T.autograd.grad((y * y).sum(), [y, y])
-        g.mul_(f)
-    """,
 }
