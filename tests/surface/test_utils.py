@@ -540,6 +540,7 @@ def test_a_state_after_a_repaired_one_sees_what_one_that_looks_anew_sees(monkeyp
         named = ("plugrad.manual_seed", "what plugrad.printing", "the record of op 'sin'")
         (told,) = after.repair()
         assert told.startswith(named[step])
+        assert plugrad.sin is plugrad.registry.op("sin").function  # which is made anew where its record was put back
         assert ProcessState(after=after).repair() == [] == anew.repair()
         before = ProcessState(after=anew)
 
