@@ -21,13 +21,13 @@ class _Named:
 class layout(_Named):
     """How the elements are stored; only `strided` exists here."""
 
-    __slots__ = ()
+    __slots__, __module__ = (), "plugrad"  # where pickles find them
 
 
 class memory_format(_Named):
     """The order of dimensions in memory: row-major, or with the channels innermost."""
 
-    __slots__ = ()
+    __slots__, __module__ = (), "plugrad"
 
 
 strided = layout("strided")

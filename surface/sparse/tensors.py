@@ -7,8 +7,6 @@ two is the gradient of the other.
 
 from __future__ import annotations
 
-import copyreg
-
 import numpy
 
 import plugrad
@@ -22,14 +20,6 @@ from plugrad.tensor.layouts import factories, layout
 from plugrad.tensor.tensor import tensor_of
 
 LAYOUTS = {name: layout(name) for name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")}
-
-
-def _layout_named(name):
-    """Return a layout by its name, as pickles have it."""
-    return LAYOUTS.get(name) or getattr(plugrad, name)
-
-
-copyreg.pickle(layout, lambda value: (_layout_named, (str(value).rpartition(".")[2],)))
 rules: dict = {}  # name of an op or method -> its function on sparse tensors
 
 
