@@ -13,6 +13,7 @@ __all__ = ["save_async"]
 
 _lock = threading.Lock()
 _writer = None  # one thread, so that files are written in the order in which they were saved
+_waiting: set = set()  # what it has not written yet
 _failed: list = []  # futures whose error nobody has asked for
 
 
@@ -41,8 +42,20 @@ def save_async(obj, f, *, format=None) -> concurrent.futures.Future:
     with _lock:
         if _writer is None:
             _writer = concurrent.futures.ThreadPoolExecutor(1, "plugrad.save_async")
-        future = _Saved(_writer.submit(_write, snapshot, f, format))
-    return future
+        running = _writer.submit(_write, snapshot, f, format)
+        _waiting.add(running)
+    running.add_done_callback(_end_if_idle)
+    return _Saved(running)
+
+
+def _end_if_idle(running) -> None:
+    """End the thread if nothing else is to be written: where others run, checks can't tell who drew or printed."""
+    global _writer
+    with _lock:
+        _waiting.discard(running)
+        if not _waiting and _writer is not None:
+            _writer.shutdown(wait=False)
+            _writer = None
 
 
 def _write(obj, f, format):
@@ -58,6 +71,7 @@ def _forget() -> None:
     """Forget the writer in a process that was forked: its thread is the parent's."""
     global _writer, _lock
     _writer, _lock = None, threading.Lock()
+    _waiting.clear()
     _failed.clear()
 
 

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -161,6 +162,15 @@ def test_saving_in_the_background(tmp_path):
         assert plugrad.load(tmp_path / f"{number}.pt")["weight"].equal(weight)
     with open(tmp_path / "x", "wb") as file, pytest.raises(TypeError, match="path"):
         save_async(1, file)
+
+
+def test_no_thread_stays_where_nothing_is_to_be_written(tmp_path):
+    for number in range(3):
+        save_async(number, tmp_path / "x.pt")
+    while writers := [one for one in threading.enumerate() if one.name.startswith("plugrad.save_async")]:
+        writers[0].join(60)
+        assert not writers[0].is_alive()
+    assert plugrad.load(tmp_path / "x.pt") == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
