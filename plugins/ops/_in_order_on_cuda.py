@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import pathlib
 
+import numpy
+
 import plugrad
 from plugrad.extend import load_inline
 
@@ -52,7 +54,7 @@ def sums(call, xp, values, indices, rows, padding_idx=-1):
 
 def add_at(xp, array, where, values):
     """Add to the places of an array, as `xp.add.at(array, where, values)`, which comes in any order."""
-    if not wanted(xp) or array.dtype.char not in "fd":  # of integers the order does not matter
+    if xp is numpy or not wanted(xp) or array.dtype.char not in "fd":  # of integers the order does not matter
         xp.add.at(array, where, values)
         return
     places = xp.arange(array.size).reshape(array.shape)[where]
@@ -63,7 +65,7 @@ def add_at(xp, array, where, values):
 
 def put(xp, array, where, values):
     """Write to the places of an array, `array[where] = values`: of several values for one place the last stays."""
-    if wanted(xp) and getattr(values, "ndim", 0):
+    if xp is not numpy and wanted(xp) and getattr(values, "ndim", 0):
         places = xp.arange(array.size).reshape(array.shape)[where]
         if places.size:
             ordered, order = in_order(xp, places)

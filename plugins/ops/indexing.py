@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import numpy
+
 import plugrad
 from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, native, op, tidy_index, view
 
@@ -236,7 +238,7 @@ def _put(xp, out, index, value):
             shape = out[index].shape
             extra = max(value.ndim - len(shape), 0)
             xp.broadcast_to(value.reshape(value.shape[extra:]) if value.shape[:extra] == (1,) * extra else value, shape)
-    if isinstance(index, tuple) or hasattr(index, "dtype"):
+    if xp is not numpy and (isinstance(index, tuple) or hasattr(index, "dtype")):
         ordered.put(xp, out, index, value)
     else:
         out[index] = value
