@@ -75,11 +75,11 @@ class Hooked:
         return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, dict)` after `state_dict`; it may return another dict."""
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another."""
         return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, copy of state)` before loading; it may return another."""
+        """Call `hook(optimizer, state_dict)` before loading, on a copy or what it returns."""
         return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:

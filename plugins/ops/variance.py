@@ -24,7 +24,7 @@ def _mean_squares(xp, input, dim, keepdim, correction):
         )
     away = input - total(xp, input, dim, True) / _divisor(input.dtype, n)
     squares = away.real * away.real + away.imag * away.imag if away.dtype.kind == "c" else away * away
-    return total(xp, squares, dim, keepdim) / _divisor(squares.dtype, max(0, n - correction))
+    return total(xp, squares, dim, keepdim) / _divisor(squares.dtype, max(0, n - correction))  # 0 of NaN
 
 
 def _divisor(dtype, n):

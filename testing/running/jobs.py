@@ -59,10 +59,10 @@ class Job:
 
     def __init__(self, target, device="cpu", jobs=1, timeout=None):
         self.target, self.device, self.jobs, self.timeout = target, device, jobs, timeout
-        self.worker, self.cases = None, {}
+        self.worker, self.cases, self.rows = None, {}, []
         if _is_of_others(target):
             self.worker = processes.Worker(queue.Queue())
-            self.rows = self._ask(_rows_there)
+            self.rows = self._ask(_rows_there) or self.rows
         else:
             self.cases = {case.id: case for case in checks_of(target, device)}
             self.rows = [row_of(case) for case in self.cases.values()]
@@ -75,13 +75,13 @@ class Job:
             self.worker.end()
 
     def _ask(self, function):
-        """Return what a function of target and device returns in the other process; if that dies, a row says so."""
+        """Return what a function of target and device returns in the other process; None if it dies: a row says so."""
         self.worker.call(function, self.target, self.device)
         answer = self.worker.receive()
         if answer is None:
             fate, self.worker = self.worker.fate(), None
             self.rows = [_row_of_target(self.target, f"the process that loads it died ({fate})")]
-            return self.rows
+            return None
         status, value = answer
         if status == "raised":
             raise RuntimeError(f"in another process: {value}")
@@ -90,8 +90,8 @@ class Job:
         return value
 
     def key(self) -> str:
-        """Return `state.key` of what is checked."""
-        return _key_of(self.cases, self.device) if self.worker is None else self._ask(_key_there)
+        """Return `state.key` of what is checked, "" of what could not be loaded."""
+        return _key_of(self.cases, self.device) if self.worker is None else self._ask(_key_there) or ""
 
     def run(self, finished=()):
         """Yield the row of each check that is not among the finished rows."""
@@ -124,9 +124,13 @@ def _is_of_others(target) -> bool:
     targets = target if isinstance(target, tuple) else (target,)
     if any(isinstance(one, str) and one.endswith(".py") for one in targets):
         return True
-    ours = {name for plugin in registry.plugins.values() if plugin.builtin for name in (plugin.id, plugin.distribution)}
     others = any(one.name != "plugrad" for one in entry_points.installed())
-    return others and any(one is None or registry.normalise(one) not in ours | {"plugrad"} for one in targets)
+    return others and not all(one is not None and _is_ours(one) for one in targets)
+
+
+def _is_ours(target) -> bool:
+    plugin = registry.plugins.get(target)
+    return registry.normalise(target) == "plugrad" or plugin is not None and plugin.builtin
 
 
 def _row_of_target(target, message) -> dict:
