@@ -405,11 +405,8 @@ class Op:
 
     def changed(self) -> None:
         """Forget what was generated from the record, after its kernels changed."""
-        names = () if self._function is None else (*self.names, f"Tensor.{self.name}")
         self.reset()
         forget_ops()
-        for name in names:
-            registry.forget(name)
 
     def kernel_for(self, backend: str):
         """Return the kernel that runs on a backend."""

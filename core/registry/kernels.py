@@ -8,7 +8,7 @@ runs until the user prefers one: the op goes on with its general kernel, and a w
 from __future__ import annotations
 
 from plugrad.registry import lookup, preferences
-from plugrad.registry.claims import is_meant
+from plugrad.registry.claims import forget, is_meant
 from plugrad.registry.store import Entry, ops, tables
 
 brought: dict[str, list] = {}  # "kernels.DEVICE.OP" -> entries, one for each plugin
@@ -80,7 +80,10 @@ def settle(dotted, record) -> str | None:
             del record.kernels[device]
         else:
             record.kernels[device] = function
+        in_use = record._function is not None
         record.changed()
+        for name in (*record.names, f"Tensor.{record.name}") if in_use else ():
+            forget(name)
     if chosen is not None:
         told = record.trusted and why.endswith("pyproject.toml")
         return f"{dotted} is that of {chosen.provider.id} in place of plugrad's own, {why}" if told else None

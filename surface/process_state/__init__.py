@@ -132,8 +132,21 @@ class ProcessState:
                 holder.update(own | kept)
                 op.formulas[:] = formulas
                 vars(op).update(zip(_RULES, rules))
-                op.changed()
+                _renew(op)
         return damage
+
+
+def _renew(op) -> None:
+    """Have a record forget what was generated from it; the functions that names lead to stay the same objects."""
+    before = [record._function for record in (op, vars(op).get("called", op))]
+    op.changed()
+    for record, function in zip((op, op.called), before):
+        if function is not None:
+            fresh = record.function
+            if function.__code__ != fresh.__code__:  # it was generated in between
+                function.__code__ = fresh.__code__
+            function.__globals__.update(fresh.__globals__)
+            record._function = function
 
 
 _TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
