@@ -94,6 +94,7 @@ def _on_forget(dotted) -> None:
     for attribute in gone:  # nobody brings it any more
         if attribute in vars(Tensor) and attribute not in CORE_NAMES and not _is_known(f"Tensor.{attribute}"):
             delattr(Tensor, attribute)
+    _on_ops(filter(None, [dict.get(registry.ops, name)]))  # but for the in-place form of an op that is no method
 
 
 install_operators()

@@ -9,7 +9,7 @@ import plugrad
 from plugrad import registry
 from plugrad.dispatch.plan import ROLES
 from plugrad.dispatch.support import globals_of
-from plugrad.extend import factory, op, register, unary, unregister, view
+from plugrad.extend import factory, kernel_for, op, register, unary, unregister, view
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Who may ask an op for its family: families themselves, and what shows or groups ops by it.
@@ -192,3 +192,15 @@ def test_a_new_leaf_is_not_looked_after_as_one_that_has_views(make):
     """Each call with one that is would ask it first."""
     leaf = make()
     assert leaf.requires_grad and leaf._view is None
+
+
+def test_the_in_place_form_of_an_op_that_is_no_method_outlives_new_kernels(install, fake):
+    x, elu = plugrad.ones(2) - 3, plugrad.nn.functional.elu
+    expected = elu(x.clone(), inplace=True)
+
+    @kernel_for("elu", "fake")
+    def quick(xp, input, alpha=1.0, scale=1.0, input_scale=1.0):
+        return input
+
+    install("plugrad-quick", {"kernels": [quick]})
+    assert elu(x.clone(), inplace=True).equal(expected)
