@@ -68,6 +68,7 @@ result = net(x)
 assert result[0].equal(y) and result[1] == "2 rows" and extra["notes.txt"] == "by hand"
 optimizer = plugrad.optim.SGD(net.parameters(), lr=0.01)
 before = net.layer.weight.clone()
+plugrad.manual_seed(0)
 net.train()(x)[0].sum().backward()
 optimizer.step()
 assert net.tied is net.layer and not net.layer.weight.equal(before) and net.count.item() == 3
