@@ -12,7 +12,7 @@ class PluginLoadError(ImportError):
 
 
 class PluginWarning(UserWarning):
-    """Something is wrong with a third party's plugin or a setting, and plugrad goes on without it."""
+    """A third party's plugin or a setting is wrong; plugrad goes on without it."""
 
 
 class AmbiguousNameError(AttributeError):
@@ -25,7 +25,7 @@ def warn(message: str, category=PluginWarning) -> None:
 
 
 def describe(error) -> str:
-    """Return an exception as one line to print, without its notes; also one whose own text can't be made."""
+    """Return an exception, also one whose text can't be made, as a line to print."""
     notes = getattr(error, "__notes__", None)
     after = sum(str(note).count("\n") + 1 for note in notes) if isinstance(notes, (list, tuple)) else 0
     line = " ".join(traceback.format_exception_only(error)[-1 - after].removeprefix("plugrad.errors.").split())
@@ -48,7 +48,7 @@ def suggestion(name: str, known) -> str:
 
 
 def stack_is_deep() -> bool:
-    """Whether the program itself, rather than what it called last, took most of the stack before a RecursionError."""
+    """Whether the program, not its last call, took the stack before RecursionError."""
     frame, depth = sys._getframe(1), 0
     while frame is not None:
         frame, depth = frame.f_back, depth + 1

@@ -168,7 +168,7 @@ class Outputs:
 
 
 class AccumulateGrad(Node):
-    """What `next_functions` shows for a leaf: the place where its gradient is accumulated."""
+    """What `next_functions` shows for a leaf: where its gradient is accumulated."""
 
     __slots__ = ("variable",)
     next_functions = ()

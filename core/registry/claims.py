@@ -48,7 +48,7 @@ def settle(dotted):
 
 
 def candidates_for(dotted: str) -> list:
-    """Return the plugins that bring or promise a public name; the one in force, if any is, comes first."""
+    """Return the plugins that bring or promise a public name; the one in force first."""
     entry = public.get(dotted)
     return [*([entry.provider] if entry is not None else ()), *claims.get(dotted, ())]
 
@@ -59,7 +59,7 @@ def is_meant(plugin, wanted: str | None) -> bool:
 
 
 def choose(dotted: str) -> tuple:
-    """Return the plugin that a name is taken from, the preferred one, ours, or the only one, and why it is that.
+    """Return a name's plugin (the preferred, ours or the only one) and why it is that.
 
     Raises AmbiguousNameError if it can't be told.
     """
@@ -89,7 +89,7 @@ def discard(dotted, plugin) -> None:
 
 
 def forget(dotted: str) -> None:
-    """Make whoever remembers what a public name refers to forget it, so that the registry is asked again."""
+    """Make whoever remembers what a public name refers to ask the registry again."""
     events.publish(events.on_forget, dotted)
     home, _, last = dotted.rpartition(".")
     if not core_has(dotted):

@@ -23,7 +23,7 @@ GROUP = "plugrad"
 
 
 class Plugin:
-    """One plugin module of one distribution: what it promised, whether it is loaded, what went wrong.
+    """A distribution's plugin module: its promises, whether it is loaded, its failure.
 
     `status` is "not loaded", "loading", "loaded", "failed" or "blocked"; `reason` says why it is blocked, and `hidden`
     why single names of it are. `brought` has what it registered, by dotted name.
@@ -56,7 +56,7 @@ class Plugin:
 
     @property
     def lazy(self) -> bool:
-        """Whether it is loaded when a name that it promises is used, rather than with plugrad."""
+        """Whether it is loaded when a promised name is used, rather than with plugrad."""
         return "plugin" not in self.kinds or self.indexed
 
     def _loads_nowhere(self) -> None:

@@ -26,5 +26,5 @@ def publish(subscribers: list, *what) -> None:
 
 
 def reserve(home: str, names) -> None:
-    """Keep names of a public place for the core: a plugin's record of that name is not found there."""
+    """Keep names of a public place for the core, whatever a plugin's records are."""
     reserved.setdefault(home, set()).update(names)

@@ -63,7 +63,7 @@ HOMES: dict[str, str] = {"cli": "cli"}  # kind of entry points -> where its name
 
 
 def declare_kind(name, *, home, base=None, what="classes", named_by="__name__") -> None:
-    """Declare a kind of records, which the hook `plugrad_NAME` returns and entry points of `plugrad.NAME` promise.
+    """Declare a kind of records: the hook `plugrad_NAME`, entry points `plugrad.NAME`.
 
     Args:
         name: of the kind, in the plural.

@@ -90,7 +90,7 @@ def load_deferred() -> bool:
 
 
 def load_or_warn(plugin) -> None:
-    """Load a plugin that no name was asked of: its failure is a warning, or an error under PLUGRAD_STRICT=1."""
+    """Load a plugin unasked: its failure is a warning, an error by PLUGRAD_STRICT=1."""
     try:
         load(plugin)
     except PluginLoadError as error:
@@ -100,7 +100,7 @@ def load_or_warn(plugin) -> None:
 
 
 def load(plugin: Plugin) -> None:
-    """Import a plugin, call its hooks, and commit what they return: all of it or nothing.
+    """Import a plugin, call its hooks, and commit all that they return, or nothing.
 
     Raises PluginLoadError, again at every further call, when a third party's fails; the errors of ours pass through.
     """

@@ -36,7 +36,7 @@ def op(name: str):
 
 
 def op_in(scope: str | None, name: str):
-    """Return the record that a name means in the code of one distribution, of which `scope` is the namespace.
+    """Return the record that a name means in the code of the namespace `scope`.
 
     It is the distribution's own or plugrad's own (None), whatever the user prefers; AttributeError if neither has it.
     """
@@ -58,7 +58,7 @@ def op_in(scope: str | None, name: str):
 
 
 def scope_of(record) -> str | None:
-    """Return the namespace of the distribution that a third party's record is of; the program's own is "session"."""
+    """Return the namespace of a third party's record; the program's own: "session"."""
     plugin = record.provider or owner_of(record.module)
     if record.provider is None and plugin is not None and plugin.status == "not loaded":
         events.publish(events.on_needed, plugin, True)  # its module was imported by its name: the rest of it is needed
@@ -73,20 +73,20 @@ def load_kernels(name: str) -> None:
 
 
 def method_op(name: str):
-    """Return the record of the op behind the method `Tensor.NAME`, which its in-place form follows."""
+    """Return the op behind the method `Tensor.NAME`, which its in-place form follows."""
     _refuse_to_load(f"Tensor.{name}")
     entry = find(f"Tensor.{name}") or find(name)
     return entry.value if entry is not None and entry.kind == "ops" else op(name)
 
 
 def operator_op(name: str):
-    """Return the record of the op behind one of Python's operators: ours, unless the user prefers a third party's."""
+    """Return the op behind a Python operator: ours, or a third party's if preferred."""
     entry = find(f"Tensor.{name}")
     return op(name) if entry is None or entry.provider.builtin else entry.value
 
 
 def resolve(dotted: str):
-    """Return what a public name refers to, loading the plugin that promises it; AttributeError if there is none."""
+    """Return what a public name refers to, loading its plugin; AttributeError if none."""
     _refuse_to_load(dotted)
     entry = find(dotted)
     if entry is None and any([more() for more in events.on_unknown]):
@@ -137,7 +137,7 @@ def kept(find, keep):
 
 
 def find(dotted: str):
-    """Return the entry behind a public name, or None; loads the plugin that promises it.
+    """Return the entry behind a public name, or None; loads its plugin.
 
     Raises AmbiguousNameError when several plugins bring the name and none is preferred, and PluginLoadError when the
     plugin behind it does not load.
@@ -158,12 +158,12 @@ def find(dotted: str):
 
 
 def hint(name) -> str:
-    """Return what an unknown name may have to do with: plugins that are blocked or failed."""
+    """Return what an unknown name may be of: plugins that are blocked or failed."""
     return "".join([why(name) for why in events.on_missing])
 
 
 def names_in(home: str, failed=False) -> list[str]:
-    """Return the public names directly under a namespace: '' is plugrad itself, 'Tensor' its methods.
+    """Return the public names in a namespace: '' is plugrad, 'Tensor' its methods.
 
     Names that only failed plugins promise are left out, unless `failed` asks for them, too.
     """

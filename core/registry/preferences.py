@@ -16,7 +16,7 @@ _sources: list | None = None
 
 
 def normalise(name: str) -> str:
-    """Return a distribution's name in the form in which equal names are equal (PEP 503); "dist:plugin" keeps its end.
+    """Return a distribution's name by PEP 503; the plugin of "dist:plugin" stays.
 
     >>> from plugrad.registry.preferences import normalise
     >>> normalise("Plugrad_Swish"), normalise("plugrad.lion:Lion")
@@ -78,7 +78,7 @@ def tables() -> list[tuple[str, dict]]:
 
 
 def preference(dotted: str) -> tuple:
-    """Return (distribution, label of its source) for a public name; (None, None) if there is no preference.
+    """Return (distribution, label of its source) for a name, or (None, None).
 
     Within one place the dotted name goes before its last part; a kernel is meant by its dotted name alone.
     """

@@ -10,7 +10,7 @@ from plugrad.registry.store import Entry, backends, claims, lock, ops, public, t
 
 
 def commit(provider, given: dict) -> list[str]:
-    """Enter all records of one plugin, given as {kind: [record, ...]}, or none of them; return what to warn of.
+    """Enter all records {kind: [...]} of a plugin, or none; return what to warn of.
 
     Raises TypeError when a record is invalid and ValueError when one clashes with another of its plugin's.
     """

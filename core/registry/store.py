@@ -75,7 +75,7 @@ _here = threading.local()  # .depth: how many plugins this thread is loading
 
 
 class Entry:
-    """One registered thing: its kind, name, value (an Op, a class, a function) and the plugin that brought it."""
+    """A registered thing: its kind, name, value (an Op, class, function), and plugin."""
 
     __slots__ = ("kind", "name", "value", "provider")
 

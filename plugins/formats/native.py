@@ -37,7 +37,7 @@ class Native(Format):
         writer.write(file, writer.header(obj))
 
     def describe(self, source):
-        """Return versions, the classes of pickled objects, and the tensors with the names that lead to them."""
+        """Return versions, classes of pickled objects, and tensors by their paths."""
         header = Archive(source).header
         names = dict(_names(header["root"], ""))
         tensors = [{"name": names.get(number, ""), **entry} for number, entry in enumerate(header["tensors"])]

@@ -49,7 +49,10 @@ class PyTorch(Format):
         return _Archive(source).load(placer, options)
 
     def save(self, obj, file):
-        """Write tensors, numbers, text and containers of them as `torch.load` reads them, with weights_only=True."""
+        """Write tensors, numbers, text and containers as `torch.load` reads them.
+
+        With `weights_only=True`.
+        """
         write(obj, file)
 
     def describe(self, source):

@@ -32,7 +32,7 @@ class SafeTensors(Format):
     name, suffixes = "safetensors", (".safetensors", _INDEX)
 
     def recognises(self, source):
-        """Whether a header of a size that fits is followed by {, or it is an index of such files."""
+        """Whether a header of a size that fits is followed by {, or it is an index."""
         if _is_index(source):
             return True
         return source.size > 8 and source.head[8:9] == b"{" and _length(source.head) <= min(source.size - 8, _LIMIT)
@@ -79,7 +79,10 @@ class SafeTensors(Format):
             file.write(array.reshape(-1).view(numpy.uint8))
 
     def save_shards(self, obj, path, max_shard_size):
-        """Write several files and the index of them, as Hugging Face's libraries do; one file where that is enough."""
+        """Write several files and their index as Hugging Face's libraries do.
+
+        One file where that is enough.
+        """
         arrays = named_arrays(obj, "a safetensors file")
         sizes = {name: array.nbytes for name, array in arrays.items()}
         groups = parts_of(sizes, as_bytes(max_shard_size))

@@ -25,7 +25,7 @@ DispatchKey = enum.Enum(
     "CPU CUDA Meta Autograd AutogradCPU AutogradCUDA AutogradMeta AutogradOther AutocastCPU AutocastCUDA AutocastXPU "
     "AutocastMPS BackendSelect CompositeExplicitAutograd CompositeImplicitAutograd Functionalize Python",
 )
-DispatchKey.__doc__ = "Where PyTorch's dispatcher looks for a kernel; plugrad asks the record of the op instead."
+DispatchKey.__doc__ = "Where PyTorch's dispatcher looks for a kernel; plugrad asks the op's record."
 
 
 class DispatchKeySet(frozenset):

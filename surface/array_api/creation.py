@@ -12,7 +12,7 @@ __all__ = [
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
-    """Evenly spaced numbers from start up to stop, which is not among them; of none the array is empty."""
+    """Evenly spaced numbers from start up to stop, which is not among them."""
     if stop is None:
         start, stop = 0, start
     if dtype is None:
@@ -24,12 +24,15 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
 
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
-    """An object (array, numbers, buffer, DLPack) as an array; `copy` says whether it must, may or must not copy."""
+    """An object (array, numbers, buffer, DLPack) as an array.
+
+    `copy` says whether it must (True), may (None) or must not (False) be copied.
+    """
     return interchange.asarray(obj, dtype=dtype, device=device, copy=copy)
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """An array over the memory of another library's; `copy=True` takes memory of its own."""
+    """An array over another library's memory; `copy=True` takes memory of its own."""
     return interchange.from_dlpack(x, device=device, copy=copy)
 
 
@@ -81,7 +84,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
-    """`num` evenly spaced numbers from start to stop, with it or, for `endpoint=False`, without."""
+    """`num` evenly spaced numbers from start to stop; `endpoint=False` leaves it out."""
     points = torch.linspace(start, stop, num + (not endpoint), dtype=dtype, device=device)
     return points[:num]
 

@@ -75,14 +75,17 @@ def result_type(*arrays_and_dtypes):
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
-    """Return an array cast to a dtype. Complex numbers don't become real ones: take `real(x)`."""
+    """Return an array cast to a dtype.
+
+    Complex numbers don't become real ones: take `real(x)`.
+    """
     if x.dtype.is_complex and not dtype.is_complex and dtype is not torch.bool:
         raise TypeError(f"astype() does not drop imaginary parts ({x.dtype} to {dtype}): write real(x) or abs(x) first")
     return x.to(device=x.device if device is None else device, dtype=dtype, copy=copy)
 
 
 def can_cast(from_, to, /) -> bool:
-    """Whether every value of a dtype, or of an array's, keeps its kind and fits in the other."""
+    """Whether every value of a dtype, or of an array's, fits in the other."""
     source = getattr(from_, "dtype", from_)
     if (source in _SIGNED and to in _UNSIGNED) or (source is torch.uint64 and to in _SIGNED):
         return False
@@ -123,7 +126,10 @@ class IntegerLimits:
 
 
 def finfo(type, /):
-    """Return the limits of a floating-point dtype, or of an array's; of a complex one, those of its parts."""
+    """Return the limits of a floating-point dtype, or of an array's.
+
+    Those of a complex one are those of its parts.
+    """
     dtype = getattr(type, "dtype", type)
     real = {torch.complex64: torch.float32, torch.complex128: torch.float64}.get(dtype, dtype)
     limits = torch.finfo(real)

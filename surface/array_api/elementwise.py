@@ -46,13 +46,13 @@ def _fill(names, kind, what):
         name, _, other = entry.partition("=")
         function = kind(name, getattr(torch, other or name))
         function.__name__ = function.__qualname__ = name
-        function.__doc__ = f"The standard's `{name}` of {what}: `plugrad.{other or name}`."
+        function.__doc__ = f"The standard's `{name}`: `plugrad.{other or name}`.\n\nOf {what}."
         globals()[name] = function
         __all__.append(name)
 
 
 _fill(_UNARY, _unary, "each element")
-_fill(_BINARY, _binary, "two arrays, or of an array and a number")
+_fill(_BINARY, _binary, "two arrays, or an array and a number")
 
 
 def imag(x, /):
@@ -68,7 +68,7 @@ def sign(x, /):
 
 
 def floor_divide(x1, x2, /):
-    """Quotients rounded down; those with an infinity are those of real numbers in the limit."""
+    """Quotients rounded down; those with an infinity are the limit's."""
     x1, x2 = together(x1, x2)
     result = torch.floor_divide(x1, x2)
     if not result.dtype.is_floating_point:
@@ -77,7 +77,7 @@ def floor_divide(x1, x2, /):
 
 
 def remainder(x1, x2, /):
-    """Remainders of division with quotients rounded down: of the divisor's sign, zeros too."""
+    """Remainders of quotients rounded down: of the divisor's sign, zeros too."""
     x1, x2 = together(x1, x2)
     result = torch.remainder(x1, x2)
     return torch.where(result == 0, torch.copysign(result, x2), result) if result.dtype.is_floating_point else result

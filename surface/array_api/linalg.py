@@ -26,7 +26,10 @@ def matrix_transpose(x, /):
 
 
 def tensordot(x1, x2, /, *, axes=2):
-    """Sum of products over some axes of both: the last ones and the first ones, or a list for each."""
+    """Sum of products over some axes of both.
+
+    A number takes the last ones of the first array and the first ones of the other; two lists name them.
+    """
     return torch.tensordot(*together(x1, x2), dims=axes)
 
 

@@ -58,7 +58,7 @@ def flip(x, /, *, axis=None):
 
 
 def roll(x, /, shift, *, axis=None):
-    """An array whose elements are moved along axes, those that leave come in again at the other end."""
+    """An array rolled along axes: what leaves comes in again at the other end."""
     return torch.roll(x, shift) if axis is None else torch.roll(x, shift, axis)
 
 
@@ -73,7 +73,10 @@ def permute_dims(x, /, axes):
 
 
 def reshape(x, /, shape, *, copy=None):
-    """An array of another shape; `copy=False` raises ValueError where its memory can't be kept."""
+    """An array of another shape.
+
+    `copy=False` raises ValueError where its memory can't be kept.
+    """
     if copy is False:
         try:
             return x.view(shape)
@@ -96,7 +99,10 @@ def tile(x, repetitions, /):
 
 
 def take(x, indices, /, *, axis=None):
-    """The slices along an axis that 1-d indices name; only 1-d arrays go without an axis."""
+    """The slices along an axis that 1-d indices name.
+
+    Only 1-d arrays go without an axis.
+    """
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"axis is needed for an array of {x.ndim} dimensions: only 1-d arrays go without")

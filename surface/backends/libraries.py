@@ -53,7 +53,7 @@ def _preferred(backends, used, what):
             raise RuntimeError(told)
         return used
 
-    preferred.__doc__ = f"Return the library for {what} on CUDA; RuntimeError if another one is asked for."
+    preferred.__doc__ = f"Return the library for {what} on CUDA.\n\nRuntimeError if another one is asked for."
     return preferred
 
 

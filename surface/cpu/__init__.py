@@ -109,7 +109,10 @@ def set_device(device) -> None:
 
 
 def get_capabilities() -> dict:
-    """Return what NumPy knows of the processor: its architecture, cores, and instruction sets as {name: bool}."""
+    """Return what NumPy knows of the processor.
+
+    Its architecture, cores, and instruction sets as {name: bool}.
+    """
     known = numpy._core._multiarray_umath.__cpu_features__
     sets = {name.lower(): bool(has) for name, has in known.items()}
     return {"architecture": platform.machine(), "num_logical_cores": os.cpu_count(), **sets}

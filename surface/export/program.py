@@ -31,7 +31,7 @@ __all__ = ["ExportedProgram", "export", "load", "save"]
 
 
 class ExportedProgram:
-    """A Module as one graph of ops, with its tensors, and what is known of the shapes of its inputs.
+    """A Module as one graph of ops, with its tensors and the inputs' shapes.
 
     Attributes:
         graph_module, graph: the graph of `torch.fx`, whose first arguments are the parameters and buffers.
@@ -114,7 +114,7 @@ class ExportedProgram:
         yield from self._script.named_buffers()
 
     def module(self, check_guards=True):
-        """Return a Module that runs the program, with the parameters and buffers of the one that was exported.
+        """Return a Module that runs the program, with its parameters and buffers.
 
         Args:
             check_guards: whether it checks the shapes of its inputs: AssertionError where they are others.
@@ -227,7 +227,9 @@ class _Decomposer(_Exporter):
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):  # fmt: skip  # noqa: E501
-    """Return a Module as an ExportedProgram: one graph of ops, for inputs whose sizes are the example's or may vary.
+    """Return a Module as an ExportedProgram: one graph of ops.
+
+    Inputs have the example's sizes, or vary in those that `dynamic_shapes` names.
 
     Args:
         mod: the Module.
@@ -393,7 +395,10 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2) -> N
 
 
 def load(f, *, extra_files=None, expected_opset_version=None) -> ExportedProgram:
-    """Return the ExportedProgram that `save` wrote; CheckpointError for what is none. `extra_files` is filled."""
+    """Return the ExportedProgram that `save` wrote.
+
+    CheckpointError for what is none. `extra_files` is filled.
+    """
     tree = serialization.load(f)
     if not isinstance(tree, dict) or "shapes" not in tree:
         raise CheckpointError("the file holds no exported program: torch.jit.load and torch.load load others")

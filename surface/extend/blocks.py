@@ -44,7 +44,9 @@ def _leaving(block):
 
 
 class Restoring(ContextDecorator):
-    """Base of context managers that change what outlasts a block: `begin` does it, and `end` puts it back.
+    """Base of context managers that change what outlasts a block.
+
+    `begin` does it, and `end` puts it back.
 
     Neither is interrupted by Ctrl-C. `end` is also called where `begin` raised midway, and once for each block. A
     function may be decorated; each call, of one that calls itself, too, is in a block of its own.

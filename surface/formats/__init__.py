@@ -49,7 +49,7 @@ class Options:
 
 
 class Format:
-    """Base of formats. A subclass has a name and those of the four methods that it can offer.
+    """Base of formats: a name, and those of the four methods that it can offer.
 
     Attributes:
         name: what `save(..., format=NAME)` and `load(..., format=NAME)` take.
@@ -71,23 +71,35 @@ class Format:
     suffixes: ClassVar[tuple] = ()
 
     def recognises(self, source: Source) -> bool:
-        """Whether a file is of this format, by its content. It must not trust the file, nor read all of it."""
+        """Whether a file is of this format, by its content.
+
+        It must not trust the file, nor read all of it.
+        """
         raise NotImplementedError(f"the format {self.name!r} does not recognise files: pass format={self.name!r}")
 
     def load(self, source: Source, options: Options):
-        """Return what the file holds; CheckpointError, with the reason, for every file that is not in order."""
+        """Return what the file holds.
+
+        CheckpointError, with the reason, for every file that is not in order.
+        """
         raise NotImplementedError(f"the format {self.name!r} can't be read here, only written")
 
     def save(self, obj, file) -> None:
-        """Write an object to a file that is open for writing; TypeError for what the format can't hold."""
+        """Write an object to a file that is open for writing.
+
+        TypeError for what the format can't hold.
+        """
         raise NotImplementedError(f"the format {self.name!r} can't be written here, only read")
 
     def save_shards(self, obj, path, max_shard_size) -> None:
-        """Write an object as several files of at most so many bytes, and what leads to them."""
+        """Write an object as files of at most so many bytes, and what leads to them."""
         raise NotImplementedError(f"the format {self.name!r} is written to one file: leave max_shard_size out")
 
     def describe(self, source: Source) -> dict:
-        """Return what the file says of itself: "tensors", a list of dicts with name, shape, dtype and bytes..."""
+        """Return what the file says of itself, as a dict.
+
+        "tensors", a list of dicts with name, shape, dtype and bytes...
+        """
         raise NotImplementedError(f"the format {self.name!r} does not describe its files: load it")
 
 
@@ -110,7 +122,10 @@ def _in_order():
 
 
 def get(name: str) -> Format:
-    """Return the format of that name; ValueError, naming the installed ones, if there is none."""
+    """Return the format of that name.
+
+    ValueError, naming the installed ones, if there is none.
+    """
     if not isinstance(name, str):
         raise TypeError(f"format must be the name of a format, not {name!r}")
     try:
@@ -122,7 +137,9 @@ def get(name: str) -> Format:
 
 
 def recognised(source: Source) -> Format:
-    """Return the format of a file, by its content; CheckpointError if no installed format knows it.
+    """Return the format of a file, by its content.
+
+    CheckpointError if no installed format knows it.
 
     Third parties' formats are asked, and so imported, only where none of ours knows the file. One that fails on the way
     is left out, and told of in the error.
@@ -145,7 +162,7 @@ def recognised(source: Source) -> Format:
 
 
 def by_suffix(path) -> Format | None:
-    """Return the format whose files end as a path does, None if there is none that can be used."""
+    """Return the format whose files end as a path does; None if there is none."""
     for name in names():
         try:
             form = get(name)

@@ -27,7 +27,10 @@ _TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.tmp")
 
 @contextlib.contextmanager
 def replacing(path):
-    """Yield a new file, open for writing, that takes the name of a path when the block ends without an error."""
+    """Yield a new file for writing, which takes a path's place at the block's end.
+
+    If it ends without an error.
+    """
     if not os.fspath(path):
         raise RuntimeError("invalid file name: it is empty")
     old = os.stat(path) if os.path.exists(path) else None

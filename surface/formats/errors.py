@@ -60,7 +60,7 @@ def _quoted(text: str) -> str:
 
 
 def shown(value) -> str:
-    """Return a value of a file as an error may show it: short, and without control characters."""
+    """Return a value of a file as an error may show it: short and printable."""
     if isinstance(value, int):
         text = hex(value) if abs(value) > 2**63 else str(value)
     else:

@@ -62,13 +62,19 @@ class Placer:
 
 
 def view(storage, dtype, shape, strides, offset, where) -> numpy.ndarray:
-    """Return the array over a part of a storage; strides and offset in bytes, inside of it."""
+    """Return the array over a part of a storage, inside of it.
+
+    Strides and offset are in bytes.
+    """
     array = numpy.ndarray(shape, dtype, storage, offset, strides)
     return _truth_values(array, storage, where) if dtype.kind == "b" else array
 
 
 def dtype_of(element, where) -> numpy.dtype:
-    """Return the NumPy dtype of one of plugrad's; CheckpointError where NumPy has no such type here."""
+    """Return the NumPy dtype of one of plugrad's.
+
+    CheckpointError where NumPy has no such type here.
+    """
     try:
         return element.numpy
     except NotImplementedError as error:
@@ -76,7 +82,10 @@ def dtype_of(element, where) -> numpy.dtype:
 
 
 def inside(shape, strides, offset, itemsize, available, where) -> None:
-    """Refuse a layout that is not within `available` bytes; strides and offset in bytes."""
+    """Refuse a layout that is not within `available` bytes.
+
+    Strides and offset are in bytes.
+    """
     low = high = offset
     if 0 not in shape:
         low += sum([min(0, (size - 1) * step) for size, step in zip(shape, strides)])

@@ -109,7 +109,10 @@ class Source:
         return data
 
     def array(self, start: int, size: int, where: str, mapped=False) -> numpy.ndarray:
-        """Return bytes of the file as an array of uint8: read into memory, or as a private map of the file."""
+        """Return bytes of the file as an array of uint8, read or mapped.
+
+        A map is private: what is written does not reach the file.
+        """
         if not 0 <= start <= start + size <= self.size:
             raise damaged(where, f"bytes {start} to {start + size} are not in the file, which has {self.size}")
         if not size:
@@ -145,7 +148,10 @@ class Source:
 
 
 def behind(data: numpy.ndarray, start: int) -> numpy.ndarray:
-    """Return the bytes from a place on. Tensors in them have no storage but these, as if nothing stood before them."""
+    """Return the bytes from a place on, as if nothing stood before them.
+
+    Tensors in them have no storage but these.
+    """
     return numpy.frombuffer(memoryview(data)[start:], numpy.uint8)
 
 
@@ -165,7 +171,10 @@ def _reading(where):
 
 
 class Members:
-    """The members of a zip file by name, once it is known that they are where and what the file says."""
+    """The members of a zip file by name, once the file is known to be in order.
+
+    They are where and what its directory says.
+    """
 
     def __init__(self, source):
         self.source, self.size, handed_over_at = source, source.file.seek(0, os.SEEK_END), source.start
@@ -230,7 +239,7 @@ class Members:
         return self.content(name).tobytes()
 
     def content(self, name: str, mapped=False, verify=True) -> numpy.ndarray:
-        """Return the bytes of a member as an array: copied, or mapped where it is not compressed.
+        """Return the bytes of a member as an array: mapped, or copied if compressed.
 
         `verify` compares its checksum, which reads all of it.
         """

@@ -14,7 +14,7 @@ _listed = functools.lru_cache(maxsize=256)(lambda code: tuple(dis.get_instructio
 
 
 def instructions_at(frame) -> tuple:
-    """Return (the instructions of a frame's code, the index of the one that it carries out)."""
+    """Return (instructions of a frame's code, index of the one that is running)."""
     listed = _listed(frame.f_code)
     return listed, max(bisect.bisect_right(listed, frame.f_lasti, key=lambda one: one.offset) - 1, 0)
 
@@ -44,7 +44,7 @@ def written_call(frame) -> tuple:
 
 
 def as_called(func, args, kwargs) -> tuple:
-    """Return (opcode, target, args, kwargs) of the node for a call that the op of a function handed over."""
+    """Return (opcode, target, args, kwargs) of the node for an op's call."""
     op = getattr(func, "__op__", None)
     if op is None:
         name = getattr(func, "__name__", "")

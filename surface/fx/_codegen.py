@@ -234,7 +234,10 @@ class _Writer:
 
 
 class CodeGen:
-    """Writes the code of graphs; a subclass changes the signature, the result, or what comes in and goes out."""
+    """Writes the code of graphs; a subclass changes its signature or result.
+
+    Or what comes in and goes out.
+    """
 
     def __init__(self):
         self._body_transformer = None

@@ -18,7 +18,9 @@ wrapped_functions: dict = {}
 
 
 def wrap(fn_or_name):
-    """Let traces take a function of the calling module as one call, and not look into it.
+    """Let traces take a function of the calling module as one call.
+
+    They do not look into it.
 
     It is called at the top level of the module that uses the function, with the function or its name, or stands above
     the function as a decorator. NotImplementedError elsewhere.

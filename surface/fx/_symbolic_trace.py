@@ -23,7 +23,7 @@ __all__ = [
 
 
 def symbolic_trace(root, concrete_args=None) -> GraphModule:
-    """Return a module that computes what a module or function computes, from the graph of it.
+    """Return a module that computes a module or function from its graph.
 
     Args:
         root: an nn.Module, or a function.

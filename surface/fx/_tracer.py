@@ -42,7 +42,7 @@ is_fx_symbolic_tracing = is_fx_tracing
 
 
 class ProxyableClassMeta(type):
-    """Metaclass of classes whose instances can be made while tracing: `C(proxy)` becomes one node."""
+    """Metaclass of classes that traces can call: `C(proxy)` becomes one node."""
 
     def __init__(cls, name, bases, attrs):
         _proxyable_classes.setdefault(cls)
@@ -166,7 +166,7 @@ class Tracer(TracerBase):
         return name
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Whether the call of a module is one node: the layers of `torch.nn`, save Sequential."""
+        """Whether a module's call is one node: the layers of `torch.nn`, save Sequential."""
         home = as_torch(type(m).__module__)
         return home.startswith(("torch.nn", "torch.plugins.")) and not isinstance(m, nn.Sequential)
 
@@ -181,7 +181,7 @@ class Tracer(TracerBase):
         return path
 
     def call_module(self, m: nn.Module, forward, args, kwargs):
-        """Return the result of a module's call: a node, or what its `forward` gives when it is traced, too."""
+        """Return the result of a module's call: a node, or its `forward`, traced."""
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))):
             calls = self.num_calls.get(path, 0)
@@ -195,7 +195,7 @@ class Tracer(TracerBase):
                 self.module_stack.popitem(last=True)
 
     def getattr(self, attr: str, attr_val, parameter_proxy_cache: dict):
-        """Return what a module's attribute is while tracing: parameters are proxies, one for each."""
+        """Return a module's attribute while tracing: a proxy for each parameter."""
         if isinstance(attr_val, Parameter):
             named = self.root.named_parameters()
         elif self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
@@ -218,7 +218,7 @@ class Tracer(TracerBase):
     # ------------------------------------------------------------------------------------------ arguments
 
     def create_args_for_root(self, root_fn, is_module: bool, concrete_args=None):
-        """Return (function, arguments to call it with): placeholders by the signature of the traced function."""
+        """Return (function, its arguments): placeholders by the function's signature."""
         analysed = inspect.unwrap(root_fn)
         code = analysed.__code__
         count = code.co_argcount + code.co_kwonlyargcount

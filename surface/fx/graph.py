@@ -73,7 +73,7 @@ class _Nodes:
 
 
 class Graph:
-    """A program as a list of nodes, each of which computes a value from those before it.
+    """A program as nodes, each of which computes a value from those before it.
 
     Args:
         owning_module: the GraphModule that runs it, if any.
@@ -120,7 +120,7 @@ class Graph:
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
 
     def graph_copy(self, g, val_map: dict, return_output_node: bool = False):
-        """Copy the nodes of another graph to the insert point; return what stands for its result.
+        """Copy another graph's nodes to the insert point; return its result here.
 
         Args:
             g: the other Graph.
@@ -236,7 +236,10 @@ class Graph:
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def node_copy(self, node: Node, arg_transform=lambda one: one) -> Node:
-        """Insert a copy of another graph's node; `arg_transform` gives this graph's node for one of that graph."""
+        """Insert a copy of another graph's node.
+
+        `arg_transform` gives this graph's node for one of that graph.
+        """
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         copied = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         copied.meta = copy.copy(node.meta)
@@ -284,7 +287,10 @@ class Graph:
         print(tabulate(rows, headers=["opcode", "name", "target", "args", "kwargs"]))
 
     def lint(self) -> None:
-        """Raise RuntimeError for what is wrong with the graph: its order, its names, targets that are not there."""
+        """Raise RuntimeError for what is wrong with the graph.
+
+        Its order, its names, targets that are not there.
+        """
         names, seen = set(), set()
         for node in self.nodes:
             if node.op not in OPCODES:
@@ -328,7 +334,9 @@ class Graph:
         self._codegen = codegen
 
     def on_generate_code(self, make_transformer):
-        """Change the lines of the code when it is written, from now on or in a `with` block.
+        """Change the lines of the code when it is written.
+
+        From now on, or in a `with` block.
 
         Args:
             make_transformer: function of the present transformer, or None, that returns the new one: a function of the

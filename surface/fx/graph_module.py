@@ -55,7 +55,7 @@ class _CodeOnlyModule(nn.Module):
 
 
 def reduce_graph_module(body: dict, import_block: str):
-    """Return the GraphModule of pickled attributes and code, whose graph is traced anew."""
+    """Return the GraphModule of pickled attributes and code, traced anew."""
     forward = _function_from(import_block + (body.get("_code") or body["code"]), {})
     own = type("_CodeOnlyModule", (_CodeOnlyModule,), {"forward": forward})
     module = own(body)
@@ -247,7 +247,10 @@ class GraphModule(nn.Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Take out the module at a dotted path; False if there is none. Nodes that call it stay."""
+        """Take out the module at a dotted path; False if there is none.
+
+        Nodes that call it stay.
+        """
         home, _, name = target.rpartition(".")
         try:
             place = self.get_submodule(home)
@@ -306,7 +309,10 @@ class GraphModule(nn.Module):
 
     def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False,
                        colored: bool = False, **options) -> str:  # fmt: skip
-        """Return, and print, the code with dtypes, shapes and places in the program, and that of modules below it."""
+        """Return, and print, the code with dtypes, shapes and places in the program.
+
+        With that of modules below it.
+        """
         text = _readable(self, self._get_name())
         if print_output:
             print(text)

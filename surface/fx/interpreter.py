@@ -78,7 +78,10 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list):
-        """Return the result for a list of arguments, which is emptied so that they can be freed early."""
+        """Return the result for a list of arguments, which is emptied.
+
+        So they can be freed early.
+        """
         nodes = [node for node in self.graph.nodes if node.op == "placeholder"]
         if len(args_list) != len(nodes):
             what = "extra" if len(args_list) > len(nodes) else "missing"
@@ -167,7 +170,7 @@ class _TransformerTracer(Tracer):
 
 
 class Transformer(Interpreter):
-    """Runs a graph on proxies, so that what a subclass does in the place of an opcode becomes a new graph.
+    """Runs a graph on proxies: what a subclass does becomes a new graph.
 
     >>> import plugrad as torch
     >>> class NegSigmoid(torch.fx.Transformer):
@@ -185,7 +188,7 @@ class Transformer(Interpreter):
         self.tracer = _TransformerTracer(self.new_graph)
 
     def run_node(self, n):
-        """Return the proxy of a node's copy, which keeps what the node notes of its place in the program."""
+        """Return the proxy of a node's copy, which keeps the node's place noted."""
         before = self.new_graph._len
         result = super().run_node(n)
         if isinstance(result, Proxy) and self.new_graph._len > before:

@@ -22,13 +22,16 @@ _RANDOM = frozenset(
 
 
 def has_side_effect(fn):
-    """Note that calls of a function stay in graphs though nobody uses their results; return the function."""
+    """Keep a function's calls in graphs though their results are unused; return it."""
     _side_effectful_functions.add(fn)
     return fn
 
 
 def map_aggregate(a, fn):
-    """Return a nested value with `fn` of each leaf; lists and dicts become immutable ones."""
+    """Return a nested value with `fn` of each leaf.
+
+    Lists and dicts become immutable ones.
+    """
     if isinstance(a, tuple):
         items = [map_aggregate(item, fn) for item in a]
         return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
@@ -141,7 +144,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where the program computes it, if the tracer recorded that (`record_stack_traces`)."""
+        """Where the program computes it, if the tracer has `record_stack_traces`."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -234,7 +237,7 @@ class Node:
         return f"{start}[target={target}](args = {_format_arg(self.args)}, kwargs = {_format_arg(self.kwargs)})"
 
     def replace_all_uses_with(self, replace_with, delete_user_cb=lambda user: True, *, propagate_meta=False):
-        """Let the users of this node use another one; return the list of those that were its users.
+        """Let this node's users use another one; return the list of them.
 
         Args:
             replace_with: the other node.
@@ -260,7 +263,7 @@ class Node:
         self._exchange(old_input, new_input)
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the call does more than compute its value, so that it stays though nobody uses it."""
+        """Whether the call does more than compute its value, so that it stays."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":

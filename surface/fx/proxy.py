@@ -51,7 +51,7 @@ class ScopeContextManager:
 
 
 class TracerBase:
-    """What proxies ask of their tracer: to make nodes, and to say what control flow on them means.
+    """What proxies ask of their tracer: nodes, and what control flow on them means.
 
     Attributes:
         graph: the Graph that nodes are added to.
@@ -73,7 +73,7 @@ class TracerBase:
         self.node_name_to_scope: dict = {}
 
     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
-        """Add a node to the graph, with the module that it is computed in as `meta["nn_module_stack"]`."""
+        """Add a node to the graph, with its module as `meta["nn_module_stack"]`."""
         if kind == "call_function" and self.check_mutable_operations and _writes(target, kwargs):
             form = ".out" if "out" in kwargs else ""
             raise RuntimeError(
@@ -101,7 +101,10 @@ class TracerBase:
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     def create_arg(self, a):
-        """Return a value of the traced program as an argument of nodes; NotImplementedError for what can be none."""
+        """Return a value of the traced program as an argument of nodes.
+
+        NotImplementedError for what can be none.
+        """
         if isinstance(a, Proxy):
             return a.node
         if hasattr(a, "__fx_create_arg__"):
@@ -175,7 +178,9 @@ def assert_fn(x) -> None:
 
 
 class Proxy:
-    """Stands for the value of a node: ops, methods, operators, attributes and items of it are added to the graph.
+    """Stands for the value of a node: what is done with it becomes nodes.
+
+    Ops, methods, operators, attributes and items.
 
     Its truth, length and items are not known, which TraceError says where a program asks for them.
 
@@ -276,7 +281,10 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """The proxy of a parameter whose shape is known: `shape`, `size()`, `dim()`, `ndim` and `numel()` are values."""
+    """The proxy of a parameter whose shape is known.
+
+    `shape`, `size()`, `dim()`, `ndim` and `numel()` are values.
+    """
 
     def __init__(self, tracer, node, name: str, param: Parameter):
         super().__init__(node, tracer)

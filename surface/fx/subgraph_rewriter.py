@@ -15,7 +15,7 @@ __all__ = ["Match", "replace_pattern"]
 
 
 class Match(NamedTuple):
-    """One place that was replaced: the last node of it, and {node of the pattern: node of the graph}."""
+    """A replaced place: its last node, and {node of the pattern: node of the graph}."""
 
     anchor: Node
     nodes_map: dict
@@ -101,7 +101,7 @@ def _graph_of(program) -> Graph:
 
 
 def replace_pattern(gm: GraphModule, pattern, replacement) -> list[Match]:
-    """Replace every part of a graph that computes what a pattern computes; return where that was.
+    """Replace every part of a graph that computes a pattern; return the places.
 
     Args:
         gm: the GraphModule, which is changed and compiled.

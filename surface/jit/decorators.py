@@ -24,7 +24,9 @@ declare("tracing")  # `trace` runs a program in this thread
 
 
 def ignore(drop=False, **kwargs):
-    """Mark a function that stays Python's: staged programs call it as it is, and can't be saved then.
+    """Mark a function that stays Python's: staged programs call it as it is.
+
+    They can't be saved then.
 
     Args:
         drop: True marks it as `unused` does.
@@ -39,14 +41,14 @@ def ignore(drop=False, **kwargs):
 
 
 def unused(fn):
-    """Mark a function that staged programs leave out: who calls it in one gets an Error."""
+    """Mark a function that staged programs leave out: to call it is an Error."""
     if _isinstance(fn, property):
         return property(_marked(fn.fget, "unused"), fn.fset and _marked(fn.fset, "unused"))
     return _marked(fn, "unused")
 
 
 def export(fn):
-    """Mark a method that is compiled with the Module though `forward` does not call it."""
+    """Mark a method that is compiled though `forward` does not call it."""
     return _marked(fn, "export")
 
 
@@ -97,7 +99,10 @@ def annotate(the_type, the_value):
 
 
 def isinstance(obj, target_type) -> bool:
-    """Whether an object is of a type, which may be one of `typing`'s for lists, dicts, tuples and optional values."""
+    """Whether an object is of a type, also one of `typing`'s.
+
+    For lists, dicts, tuples and optional values.
+    """
     origin, arguments = typing.get_origin(target_type), typing.get_args(target_type)
     if _isinstance(target_type, tuple):
         return any(isinstance(obj, one) for one in target_type)
@@ -123,7 +128,10 @@ def optimized_execution(should_optimize):
 
 
 class strict_fusion(contextlib.nullcontext):
-    """A context without effect: no ops are fused; `torch.compile` takes staged programs."""
+    """A context without effect: no ops are fused.
+
+    `torch.compile` takes staged programs.
+    """
 
 
 def set_fusion_strategy(strategy) -> list:

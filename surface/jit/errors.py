@@ -14,8 +14,9 @@ OF_PYTHON = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError
 
 
 class Error(Exception):
-    """What a staged program raises where it says `raise`, or where an `assert` does not hold: as in PyTorch no
-    RuntimeError, which all other errors of programs are.
+    """What a staged program raises by `raise`, or where an `assert` does not hold.
+
+    As in PyTorch it is no RuntimeError, which all other errors of programs are.
     """
 
     __module__ = "plugrad.jit"

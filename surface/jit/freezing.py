@@ -12,7 +12,7 @@ __all__ = ["freeze", "optimize_for_inference", "run_frozen_optimizations"]
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """Return a script module without parameters and buffers: they are constants of the program.
+    """Return a script module whose parameters and buffers are constants.
 
     Args:
         mod: a script module in eval mode.

@@ -103,7 +103,7 @@ class _Compiling(type):
 
 
 class ScriptModule(nn.Module, metaclass=_Compiling):
-    """Base of staged modules: they train and have a state_dict as others, and run without the source of their class.
+    """Base of staged modules, which train and run without their class's source.
 
     `torch.jit.script(module)` makes one. In a class that derives from this one the methods marked by
     `@torch.jit.script_method` are compiled when `__init__` has run; the others stay Python's.
@@ -146,7 +146,10 @@ class ScriptMethod:
 
 
 class RecursiveScriptModule(ScriptModule):
-    """A staged module. `original_name` is the name of its class; `code` and `graph` show `forward`."""
+    """A staged module; `code` and `graph` show `forward`.
+
+    `original_name` is the name of its class.
+    """
 
     def __init__(self, program):
         nn.Module.__init__(self)
@@ -189,7 +192,7 @@ class RecursiveScriptModule(ScriptModule):
         super().__setattr__(name, accepted(value, kind) if kind is not None and classes_in(kind) else value)
 
     def define(self, src) -> None:
-        """Raise NotImplementedError: a module that is compiled has the methods that it has."""
+        """Raise NotImplementedError: a compiled module has the methods that it has."""
         raise NotImplementedError("define() adds methods in the __init__ of a class derived from ScriptModule")
 
     def __deepcopy__(self, memo):
@@ -237,7 +240,10 @@ class RecursiveScriptModule(ScriptModule):
 
     @property
     def graph(self):
-        """`forward` as a list of nodes; NotImplementedError for layers, which are called as they are."""
+        """`forward` as a list of nodes.
+
+        NotImplementedError for layers, which are called as they are.
+        """
         if "forward" not in self._staged.signatures:
             raise RuntimeError("Method 'forward' is not defined.")
         if "forward" not in self._staged.trees:

@@ -13,7 +13,10 @@ def code(program, name: str) -> str:
 
 
 def module_code(module, name: str) -> str:
-    """Return a method of a script module as text; of a layer, which is not compiled, the call of its class."""
+    """Return a method of a script module as text.
+
+    Of a layer, which is not compiled, the call of its class.
+    """
     program = module._staged
     if name in program.trees:
         return code(program, name)

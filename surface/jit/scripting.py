@@ -93,7 +93,10 @@ class CompilationUnit:
 
 
 def script_if_tracing(fn):
-    """Return a function that is compiled when it is called while tracing, and runs as it is otherwise."""
+    """Return a function that is compiled when it is called while tracing.
+
+    It runs as it is otherwise.
+    """
 
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):

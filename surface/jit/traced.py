@@ -17,7 +17,10 @@ here = threading.local()
 
 
 class TracerWarning(Warning):
-    """A trace may not do what the program does: it has noted a decision, or a value, that depends on the example."""
+    """A trace may not do what the program does.
+
+    It has noted a decision, or a value, that depends on the example.
+    """
 
     __module__ = "plugrad.jit"
 

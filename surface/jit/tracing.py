@@ -19,7 +19,7 @@ def trace(
     func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
     _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
 ):  # fmt: skip
-    """Return the staged form of a function or Module: the ops that it calls on examples, in order.
+    """Return a function or Module staged as the ops that it calls on examples.
 
     Args:
         func: a function or Module of tensors, or of tuples, lists and dicts of them.
@@ -76,7 +76,9 @@ def trace_module(
     _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False,
     _store_inputs=True,
 ):  # fmt: skip
-    """Return the staged form of a Module with several methods, each traced on its example; see `trace`.
+    """Return a staged Module whose methods are each traced on their example.
+
+    See `trace`.
 
     Args:
         mod: the Module.

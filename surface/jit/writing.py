@@ -9,7 +9,9 @@ __all__ = ["save"]
 
 
 def save(m, f, _extra_files=None) -> None:
-    """Write a script module or function to a file, from which `load` makes it where its source is not.
+    """Write a script module or function to a file, from which `load` makes it.
+
+    There its source may be missing.
 
     Args:
         m: what `script` or `trace` returned.

@@ -24,7 +24,9 @@ HEADER = pathlib.Path(__file__).with_name("plugrad_native.h")
 
 
 def build_library(c, name: str, flags: tuple = ()) -> pathlib.Path:
-    """Return the path of the library that C source becomes, compiled if it is not in the cache.
+    """Return the path of the library that C source becomes.
+
+    It is compiled if it is not in the cache.
 
     Arguments, the cache and errors are those of `load_inline`. One library may have many functions, for `load_library`.
     """
@@ -81,7 +83,10 @@ def _compiler() -> tuple[str, str]:
 
 
 def why_not_compiled() -> str | None:
-    """Return why the C compiler that is here makes no libraries; None where it does, and where there is none."""
+    """Return why the C compiler that is here makes no libraries.
+
+    None where it does, and where there is none.
+    """
     try:
         compiler, _ = _compiler()
     except CompilationError as error:

@@ -26,7 +26,10 @@ def native_function(name, otherwise):
 
 
 def is_native(function) -> bool:
-    """Whether a function is one in C that takes arrays and numbers, as `native_function` gives it."""
+    """Whether a function is one in C, as `native_function` gives it.
+
+    It takes arrays and numbers.
+    """
     return type(getattr(function, "__self__", None)).__name__ == "PyCapsule"
 
 

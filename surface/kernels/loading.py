@@ -74,7 +74,9 @@ def why_none() -> str | None:
 
 
 def function(name: str):
-    """Return one of plugrad's C functions; None where there is no extension, or an older one that lacks it.
+    """Return one of plugrad's C functions; None where there is none.
+
+    There is no extension, or an older one that lacks it.
 
     It takes arrays and numbers, and returns NotImplemented for what it does not serve.
     """

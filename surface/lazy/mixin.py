@@ -55,7 +55,10 @@ class LazyModuleMixin:
             dry_run.expect(self)
 
     def initialize_parameters(self, *args, **kwargs):
-        """Give all that is uninitialised its shape and values; called with the arguments of the first call."""
+        """Give all that is uninitialised its shape and values.
+
+        Called with the arguments of the first call.
+        """
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}: define it, to materialize its "
             "parameters for an input"

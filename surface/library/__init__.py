@@ -51,11 +51,11 @@ class CustomOpDef:
         return f"<CustomOpDef({self._definition.qualname})>"
 
     def register_kernel(self, device_types, fn=None, /):
-        """Register what runs on a type of device, or on several: `@op.register_kernel("cuda")`."""
+        """Register what runs on some types of device: `@op.register_kernel("cuda")`."""
         return register_kernel(self, device_types, fn)
 
     def register_fake(self, fn, /):
-        """Register a function that makes results of the right shapes and dtypes from inputs without data."""
+        """Register a function that makes results' shapes and dtypes, without data."""
         return register_fake(self, fn)
 
     def register_autograd(self, backward, /, *, setup_context=None):
@@ -63,7 +63,10 @@ class CustomOpDef:
         register_autograd(self, backward, setup_context=setup_context)
 
     def register_vmap(self, func=None):
-        """Register how the op is batched: `func(info, in_dims, *args)` returns (output, out_dims)."""
+        """Register how the op is batched.
+
+        `func(info, in_dims, *args)` returns (output, out_dims).
+        """
         return register_vmap(self, func)
 
     def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
@@ -107,7 +110,7 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
 
 
 def define(qualname, schema, *, lib=None, tags=()):
-    """Define an op without saying what it does, which `impl` or `register_kernel` says.
+    """Define an op that `impl` or `register_kernel` says more of.
 
     Args:
         qualname: "namespace::name"; or a Library, then the schema begins with the name.
@@ -121,7 +124,9 @@ def define(qualname, schema, *, lib=None, tags=()):
 
 
 def impl(qualname, types, func=None, *, lib=None):
-    """Say what an op does: on types of devices ("cpu", "default") or for a dispatch key ("CPU", "Autograd").
+    """Say what an op does on types of devices, or for a dispatch key.
+
+    Types as "cpu" and "default", keys as "CPU" and "Autograd".
 
     Written `@impl("namespace::name", "cpu")`, or with a Library, `@impl(lib, "name", "CPU")`.
     """
@@ -174,7 +179,10 @@ class Library:
         return name.strip()
 
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
-        """Say what an op does for a dispatch key such as "CPU", "CompositeImplicitAutograd", "Meta", "Autograd"."""
+        """Say what an op does for a dispatch key.
+
+        Such as "CPU", "CompositeImplicitAutograd", "Meta", "Autograd".
+        """
         if with_keyset:
             raise NotImplementedError("with_keyset=True: plugrad has no sets of dispatch keys to pass")
         name = op_name.name if isinstance(op_name, OpOverload) else str(op_name)
@@ -197,7 +205,7 @@ class Library:
 
 
 def register_kernel(op, device_types, func=None, /, *, lib=None):
-    """Register what an op runs on a type of device, or on a list of types; None: on all."""
+    """Register what an op runs on a type of device, on several, or (None) on all."""
 
     def decorate(function):
         definition(op).register(device_types, function)
@@ -207,7 +215,7 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
-    """Register a function that makes results of the right shapes and dtypes from inputs without data.
+    """Register a function that makes results' shapes and dtypes, without data.
 
     It runs where an input is on the meta device.
     """
@@ -243,7 +251,10 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None) -> None:
 
 
 def register_vmap(op, func=None, /, *, lib=None):
-    """Register how an op is batched: `func(info, in_dims, *args)` returns (output, out_dims)."""
+    """Register how an op is batched.
+
+    `func(info, in_dims, *args)` returns (output, out_dims).
+    """
 
     def decorate(function):
         definition(op).batched = function
@@ -253,12 +264,15 @@ def register_vmap(op, func=None, /, *, lib=None):
 
 
 def register_autocast(op, device_type, cast_inputs, /, *, lib=None) -> None:
-    """Have floating point inputs of an op cast to a dtype where autocast is on for a type of device."""
+    """Have floating point inputs of an op cast to a dtype under autocast.
+
+    Where that is on for a type of device.
+    """
     definition(op).autocast[device_type] = cast_inputs
 
 
 def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
-    """Raise NotImplementedError: a class says by its own `__torch_dispatch__` what it does."""
+    """Raise NotImplementedError: a class has its own `__torch_dispatch__` for that."""
     raise NotImplementedError(
         "register_torch_dispatch: write it in the class's own __torch_function__ or in a TorchDispatchMode"
     )
@@ -270,12 +284,12 @@ def get_ctx():
 
 
 def triton_op(name, fn=None, /, *, mutates_args, schema=None):
-    """Raise NotImplementedError: Triton's kernels are compiled by PyTorch's own compiler."""
+    """Raise NotImplementedError: Triton's kernels need PyTorch's own compiler."""
     raise NotImplementedError("triton_op: write a kernel in CuPy (cupy.RawKernel) and @custom_op above it")
 
 
 def wrap_triton(triton_kernel, /):
-    """Raise NotImplementedError: Triton's kernels are compiled by PyTorch's own compiler."""
+    """Raise NotImplementedError: Triton's kernels need PyTorch's own compiler."""
     raise NotImplementedError("wrap_triton: write a kernel in CuPy (cupy.RawKernel) and @custom_op above it")
 
 

@@ -68,7 +68,7 @@ class Definition:
         unregister(self.record)
 
     def register(self, places, function) -> None:
-        """Register a function for types of devices or a dispatch key; None means all devices."""
+        """Register a function for types of devices or a dispatch key; None: for all."""
         for place in [places] if places is None or isinstance(places, str) else places:
             key = "default" if place is None else _KEYS.get(place, place.lower())
             if key == "meta":
@@ -130,7 +130,7 @@ class Definition:
         return function(*values[:at], **dict(zip(names, values[at:])))
 
     def compute(self, values):
-        """Run the kernel for the device of the first tensor, or the fake function on the meta device."""
+        """Run the kernel for the first tensor's device, or the fake one on meta."""
         tensors = [leaf for leaf in _pytree.tree_iter(list(values)) if isinstance(leaf, Tensor)]
         place = tensors[0].device.type if tensors else "cpu"
         if place == "meta":
@@ -217,7 +217,10 @@ class _Call(autograd.Function):
 
 
 def definition(op) -> Definition:
-    """Return the definition that a name, or what stands for the op, means; RuntimeError if there is none."""
+    """Return the definition that a name, or what stands for the op, means.
+
+    RuntimeError if there is none.
+    """
     inner = getattr(op, "_definition", op)
     if isinstance(inner, Definition):
         return inner
@@ -229,7 +232,10 @@ def definition(op) -> Definition:
 
 
 class OpOverload:
-    """An op as `torch.ops.NAMESPACE.NAME` gives it, or one of its overloads, which are the same here."""
+    """An op as `torch.ops.NAMESPACE.NAME` gives it, or one of its overloads.
+
+    They are the same here.
+    """
 
     def __init__(self, of, overload=None):
         self._definition, self._overload = of, overload
@@ -282,7 +288,7 @@ class _Ours:
 
 
 def is_packet(value) -> bool:
-    """Whether a value is an op as `torch.ops` has it: one of plugrad's own, or one that was defined."""
+    """Whether a value is an op as `torch.ops` has it: plugrad's, or a defined one."""
     return isinstance(value, (_Ours, OpOverload))
 
 
@@ -342,7 +348,7 @@ refused_libraries: set = set()  # their packages go on to say more of the ops th
 
 
 def namespace(home: str):
-    """Return the namespace of that name, None if the program has defined nothing in it.
+    """Return the namespace of that name; None if nothing is defined in it.
 
     >>> import plugrad as torch
     >>> torch.ops.aten.add.Tensor(torch.ones(2), 1)

@@ -61,7 +61,7 @@ legacy_contiguous_format = contiguous_format
 
 
 class FatalError(Exception):
-    """What PyTorch raises for errors that no program should go on after; never raised here."""
+    """What PyTorch raises for errors that end a program; never raised here."""
 
 
 # ---------------------------------------------------------------------------------------------------- norms
@@ -97,7 +97,7 @@ def frobenius_norm(input, dim, keepdim=False, *, out=None):
 
 
 def conv_tbc(input, weight, bias, pad=0):
-    """Convolve sequences of shape (time, batch, channel); `weight` is (width, channels in, channels out)."""
+    """Convolve (time, batch, channel) with (width, channels in, channels out)."""
     if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
         raise RuntimeError("conv_tbc: input and weight must have 3 dims: time, batch, channel; the bias 1 dim")
     result = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
@@ -182,13 +182,13 @@ def gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional
 
 @overridable
 def rnn_tanh(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    """Run a recurrent layer with tanh with given parameters; return (output, hidden states)."""
+    """Run a recurrent layer with tanh; return (output, hidden states)."""
     return _recurrent(nn.RNN, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
 @overridable
 def rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    """Run a recurrent layer with relu with given parameters; return (output, hidden states)."""
+    """Run a recurrent layer with relu; return (output, hidden states)."""
     return _recurrent(
         nn.RNN, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
         nonlinearity="relu",
@@ -306,7 +306,7 @@ def _over(part, method):
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
-    """Return a tensor over the elements in a file; with `shared` what is written goes there."""
+    """Return a tensor over a file's elements; with `shared` writes go there."""
     dtype = dtype or plugrad.get_default_dtype()
     storage = StorageBase.from_file(filename, bool(shared), size * dtype.itemsize)
     return plugrad.storage.tensor_over(storage, dtype)
@@ -353,7 +353,7 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(n: int) -> None:
-    """Accept the number of calls that may run beside each other; RuntimeError unless it is positive."""
+    """Accept a positive number of calls beside each other; RuntimeError otherwise."""
     if not isinstance(n, int) or n <= 0:
         raise RuntimeError(f"set_num_interop_threads expects a positive integer, not {n!r}")
 

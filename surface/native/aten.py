@@ -188,5 +188,5 @@ _INNER = {
 
 
 def inner_op(name):
-    """Return the function of an op that PyTorch takes others apart into; None if there is none of that name."""
+    """Return an op that PyTorch takes others apart into; None if there is none."""
     return each(name) if name.startswith("_foreach_") else _INNER.get(name)

@@ -19,7 +19,7 @@ def _basis(A, q: int, niter: int, M: plugrad.Tensor | None):
 
 @overridable
 def svd_lowrank(A, q: int | None = 6, niter: int | None = 2, M: plugrad.Tensor | None = None):
-    """Return (U, S, V) of a matrix of low rank, A - M where M is given, with q singular values.
+    """Return (U, S, V) with the q largest singular values of A, or of A - M.
 
     The values are exact where the rank is at most q; more iterations `niter` make others more exact.
 
@@ -43,7 +43,7 @@ def svd_lowrank(A, q: int | None = 6, niter: int | None = 2, M: plugrad.Tensor |
 
 @overridable
 def pca_lowrank(A, q: int | None = None, center: bool = True, niter: int = 2):
-    """Return (U, S, V) of the principal components of a matrix: `A @ V` are the projections.
+    """Return (U, S, V) of principal components: `A @ V` are the projections.
 
     Args:
         A: shape (*, items, features).
@@ -67,7 +67,7 @@ def lobpcg(
     A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
     ortho_iparams=None, ortho_fparams=None, ortho_bparams=None,
 ):  # fmt: skip
-    """Return the k greatest eigenvalues, or smallest, of a symmetric matrix and their eigenvectors.
+    """Return k extreme eigenvalues of a symmetric matrix, and their eigenvectors.
 
     They are computed exactly, from all of them, so that starting vectors, preconditioner, iterations and tolerance are
     accepted and have no meaning.

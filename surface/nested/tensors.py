@@ -223,7 +223,7 @@ class ListTensor(NestedTensor):
 
 
 def rebuild(layout, requires_grad, values, *parts):
-    """Return the nested tensor of the parts that `NestedTensor.parts` gave; they may come from a file."""
+    """Return the nested tensor of `NestedTensor.parts`, which may be a file's."""
     if not isinstance(values, Tensor) or values.is_nested or values.layout is not plugrad.strided:
         raise ValueError("its values are no tensor")
     if layout == "jagged":

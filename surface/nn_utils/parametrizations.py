@@ -243,7 +243,7 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(module: Module, name="weight", n_power_iterations=1, eps=1e-12, dim=None) -> Module:
-    """Divide a weight by its largest singular value, so that its matrix lengthens no vector.
+    """Divide a weight by its largest singular value: it lengthens no vector.
 
     Each use of the weight in training makes some power iterations. T. Miyato et al., arXiv:1802.05957.
 

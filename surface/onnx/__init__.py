@@ -35,7 +35,7 @@ class TrainingMode(enum.Enum):
 
 
 def is_in_onnx_export() -> bool:
-    """Return False: a program is exported as it runs, and never runs otherwise for that."""
+    """Return False: a program is exported as it runs, never run for that."""
     return False
 
 

@@ -131,7 +131,10 @@ class Graph:
     # ------------------------------------------------------------------------------------------ sizes
 
     def ints(self, sizes) -> Output:
-        """Return sizes, of which some may vary, as a 1-d tensor of int64; a single one as a 0-d tensor."""
+        """Return sizes, of which some may vary, as a 1-d tensor of int64.
+
+        A single one becomes a 0-d tensor.
+        """
         if isinstance(sizes, Size):
             return self.op("Squeeze", self._size(sizes), [0], dtype=plugrad.int64)
         if isinstance(sizes, int):
@@ -166,7 +169,10 @@ class Graph:
         return self._known[key]
 
     def fixed(self, value, what: str):
-        """Return a number that must not vary, or a tuple of such; NotImplementedError names what it is."""
+        """Return a number that must not vary, or a tuple of such.
+
+        NotImplementedError names what it is.
+        """
         if isinstance(value, (list, tuple)):
             return tuple([self.fixed(one, what) for one in value])
         if isinstance(value, Size):
@@ -204,7 +210,7 @@ class Graph:
         return self.op("Slice", value, [start], [stop], [axis], [step])
 
     def axes(self, value, dim) -> list:
-        """Return dimensions as a list of axes that are not negative: all of them for None or ()."""
+        """Return dimensions as axes that are not negative: all for None or ()."""
         dims = range(value.rank) if dim is None or dim == () else [dim] if isinstance(dim, int) else dim
         return [one % value.rank for one in dims] if value.rank else []
 

@@ -6,7 +6,7 @@ _FORMS: dict = {}
 
 
 def form(*names: str):
-    """Return a decorator that declares how ops are written in ONNX, whoever they are from.
+    """Return a decorator that declares how ops, of anybody, are written in ONNX.
 
     The function takes a graph, `plugrad.onnx.Graph`, and the arguments of the op in the order of its parameters, with
     values in the place of tensors; it adds nodes by `g.op` and returns their results. A form of a composite stands for

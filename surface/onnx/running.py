@@ -15,7 +15,9 @@ _SETTINGS = {
 
 
 class ONNXModule(Module):
-    """A model from a file of ONNX. Called with its inputs, in order or by name, it returns its outputs.
+    """A model from a file of ONNX, called with its inputs in order or by name.
+
+    It returns its outputs.
 
     Constants with dimensions are parameters where they are weights of floating-point numbers, by the names that they
     have in the file; the statistics of batch normalization are buffers, and others stay out of the state_dict. As it
@@ -107,7 +109,7 @@ def _title(node) -> str:
 
 
 def load(f, map_location=None) -> ONNXModule:
-    """Return the model in a file of ONNX as a Module that computes the same, and trains.
+    """Return the model in a file of ONNX as a Module that computes and trains.
 
     Args:
         f: a path, or a file that is open for reading.

@@ -16,7 +16,9 @@ from plugrad.nn import Module
 
 
 class Size:
-    """An integer that depends on the inputs' sizes: `const + sum(factor * size of axis)`, or None for `factors`.
+    """An integer that depends on the inputs' sizes.
+
+    It is `const + sum(factor * size of axis)`; `factors` None means that nothing is known.
 
     `value` is what it was for the example. Without factors it depends on them in another way.
     """

@@ -152,7 +152,10 @@ class DistributedDataParallel(Module):
         return self.module(*inputs, **kwargs)
 
     def no_sync(self):
-        """Return a context in which gradients are not exchanged: with one process that is always so."""
+        """Return a context in which no gradients are exchanged.
+
+        With one process that is always so.
+        """
         return contextlib.nullcontext()
 
 

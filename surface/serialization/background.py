@@ -18,7 +18,9 @@ _failed: list = []  # futures whose error nobody has asked for
 
 
 def save_async(obj, f, *, format=None) -> concurrent.futures.Future:
-    """Save to a path in the background; what happens to the object afterwards does not matter.
+    """Save to a path in the background.
+
+    What happens to the object afterwards does not matter.
 
     Args:
         obj, format: as `save` takes them; tensors are copied before this returns.

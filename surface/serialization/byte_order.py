@@ -16,12 +16,17 @@ class LoadEndianness(enum.Enum):
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """Return the order taken for files that don't say theirs; None, as little, unless one was set."""
+    """Return the order of bytes of files that don't say theirs.
+
+    None, as little, unless one was set.
+    """
     return _default
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Set the order of bytes for files of PyTorch's that don't say theirs, as those before 2.1; TypeError for others.
+    """Set the order of bytes for files of PyTorch's that don't say theirs.
+
+    They are from before 2.1. TypeError for what is no order.
 
     >>> import plugrad as torch
     >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.BIG)

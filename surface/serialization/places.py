@@ -13,7 +13,7 @@ from plugrad.serialization.safe_globals import get_safe_globals
 
 
 class SourceChangeWarning(Warning):
-    """What older versions of PyTorch warn of when a pickled class has other source code now; never given here."""
+    """PyTorch's warning of pickled classes with other source code; never given here."""
 
 
 def location_tag(storage) -> str:
@@ -24,7 +24,10 @@ def location_tag(storage) -> str:
 
 
 def default_restore_location(storage, location):
-    """Return a storage moved to a device that a file names; RuntimeError if it can't be there."""
+    """Return a storage moved to a device that a file names.
+
+    RuntimeError if it can't be there.
+    """
     try:
         return storage.to(device=str(location))
     except (RuntimeError, TypeError) as error:
@@ -52,12 +55,15 @@ def validate_cuda_device(location) -> int:
 
 
 def normalize_storage_type(storage_type):
-    """Return the class of storages of that name on the CPU: `torch.FloatStorage` for `torch.cuda.FloatStorage`."""
+    """Return the CPU's class of storages for a name, also one of CUDA's.
+
+    `torch.FloatStorage` for `torch.cuda.FloatStorage`.
+    """
     return getattr(plugrad, storage_type.__name__)
 
 
 def storage_to_tensor_type(storage):
-    """Return the class such as `torch.FloatTensor` that belongs to a storage of elements."""
+    """Return the class such as `torch.FloatTensor` for a storage of elements."""
     home = plugrad.cuda if storage.is_cuda else plugrad
     return getattr(home, storage.pickle_storage_type().replace("Storage", "Tensor"))
 
@@ -82,7 +88,7 @@ def check_module_version_greater_or_equal(module, req_version_tuple, error_if_ma
 
 
 def get_unsafe_globals_in_checkpoint(f) -> list[str]:
-    """Return the classes of pickled objects that a file lists and that are not trusted.
+    """Return the classes of pickled objects in a file that are not trusted.
 
     It is what the file says of itself: `load` looks at each name again.
     """

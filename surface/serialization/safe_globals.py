@@ -16,7 +16,9 @@ _trusted: list = []  # classes, functions, and pairs (object, "module.name")
 
 
 def add_safe_globals(safe_globals) -> None:
-    """Trust classes and functions: `load` may restore objects of them without `weights_only=False`.
+    """Trust classes and functions: `load` may restore objects of them.
+
+    Without `weights_only=False`.
 
     Args:
         safe_globals: a list of classes and functions, or of pairs (object, "module.name") where a file names it
@@ -45,7 +47,10 @@ def clear_safe_globals() -> None:
 
 
 class safe_globals(Restoring):
-    """Trust classes and functions in a `with` block; the argument is that of `add_safe_globals`."""
+    """Trust classes and functions in a `with` block.
+
+    The argument is that of `add_safe_globals`.
+    """
 
     def __init__(self, safe_globals):
         self._more = safe_globals

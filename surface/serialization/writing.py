@@ -30,7 +30,7 @@ _REFUSALS = (pickle.PicklingError, TypeError, AttributeError)  # of what can't b
 
 
 class Writer:
-    """Turns an object into a JSON tree, and collects the tensors and the objects that are not data."""
+    """Turns an object into a JSON tree; collects tensors and pickled objects."""
 
     def __init__(self, pickle_module, protocol):
         self.pickle, self.protocol = pickle_module, protocol

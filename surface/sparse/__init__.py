@@ -67,7 +67,10 @@ sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc = LAYOUTS.values()
 
 
 class check_sparse_tensor_invariants:
-    """Check what sparse tensors are made of: here that is always done, so nothing changes inside."""
+    """Check what sparse tensors are made of.
+
+    Here that is always done, so nothing changes inside.
+    """
 
     def __init__(self, enable=True):
         self.wanted = enable
@@ -100,7 +103,7 @@ def _absent(name, why):
         raise NotImplementedError(f"torch.sparse.{name}: {why}")
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"Not there: {why}."
+    refuse.__doc__ = f"Not there.\n\n{why}."
     return refuse
 
 

@@ -273,7 +273,7 @@ def _validate_sparse_compressed_tensor_args(
 
 
 def from_parts(layout, indices, values, shape, is_coalesced=False):
-    """Return a sparse tensor from what its layout consists of: list of index tensors, values, shape."""
+    """Return a sparse tensor of a layout's parts: index tensors, values, shape."""
     if layout == "sparse_coo":
         return sparse_coo_tensor(*indices, values, shape, is_coalesced=is_coalesced)
     return _compressed_tensor(layout, *indices, values, shape, None, None, False)

@@ -295,7 +295,7 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
 
 
 def take_rows(weight, index, skipped=-1, scale_grad_by_freq=False):
-    """Return rows of a matrix; the gradient of a leaf is a sparse tensor of these rows.
+    """Return rows of a matrix; the gradient of a leaf is sparse, of these rows.
 
     Row number `skipped` gets no gradient. Backward raises RuntimeError with `scale_grad_by_freq`.
     """

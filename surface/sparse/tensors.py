@@ -79,7 +79,7 @@ def _takes_blocks(name, args) -> bool:
 
 
 class SparseTensor(Held, Tensor):
-    """A tensor of which only some elements are stored; made by `sparse_coo_tensor` and the like."""
+    """A tensor that stores some elements only, as `sparse_coo_tensor` makes it."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -122,7 +122,10 @@ class SparseTensor(Held, Tensor):
         return (0,) * self.ndim if dim is None else 0
 
     def is_contiguous(self, memory_format=None) -> bool:
-        """Return False: the elements are not side by side; RuntimeError for compressed tensors."""
+        """Return False: the elements are not side by side.
+
+        RuntimeError for compressed tensors.
+        """
         if not self.is_sparse:
             raise RuntimeError(f"Sparse {self._raw.layout[7:].upper()} tensors do not have is_contiguous")
         return False
@@ -251,14 +254,17 @@ class SparseTensor(Held, Tensor):
         return rebuild, self.parts()
 
     def parts(self) -> tuple:
-        """Return all that makes up the tensor: layout, index tensors, values, shape, and two marks; see rebuild."""
+        """Return what makes up the tensor: layout, indices, values, shape, two marks.
+
+        See `rebuild`.
+        """
         array = self._raw
         indices = map(from_raw, array.parts())
         return array.layout, *indices, from_raw(array.values), array.shape, array.is_coalesced, self.requires_grad
 
 
 def rebuild(layout, *parts):
-    """Return the sparse tensor of the parts that `SparseTensor.parts` gave; they may come from a file."""
+    """Return the sparse tensor of `SparseTensor.parts`, which may be a file's."""
     *indices, values, shape, is_coalesced, requires_grad = parts
     if any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"{shape} is no shape")

@@ -9,7 +9,7 @@ from plugrad.registry.store import backends, claims, loading_here, lock, ops, pu
 
 
 def prefer(name: str, distribution: str | None) -> None:
-    """Say for this process which distribution a name is taken from when several bring it.
+    """Say for this process from which distribution a name of several is taken.
 
     Args:
         name: a bare name ("swish": also the method and the functional form), a dotted one ("optim.Lion"), a device

@@ -149,9 +149,9 @@ class OptimizerView(View):
 
 
 def attribute(module: str, name: str, error: AttributeError):
-    """Return what a module has by PyTorch's paths: a submodule, its `__all__`, or what stands for an absent name.
+    """Return what a module has by PyTorch's paths.
 
-    Raises the error otherwise.
+    A submodule, its `__all__`, or what stands for an absent name. Raises the error otherwise.
     """
     if name == "__all__":
         return exports(sys.modules[module])

@@ -21,7 +21,7 @@ _BACKENDS = ("gloo", "mpi", "nccl", "ucc", "xccl")
 
 
 def is_available() -> bool:
-    """Whether there is a group: no other process could be reached before, and none is now."""
+    """Whether there is a group: no process was ever reached, so there is none."""
     return is_initialized()
 
 

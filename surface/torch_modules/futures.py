@@ -37,13 +37,16 @@ class Future(typing.Generic[T]):
         return self._future.result()
 
     def value(self) -> T:
-        """Return the result that is there. Raises RuntimeError if there is none yet, or its exception."""
+        """Return the result that is there.
+
+        Raises RuntimeError if there is none yet, or its exception.
+        """
         if not self.done():
             raise RuntimeError("the future has no value yet: call wait()")
         return self._future.result()
 
     def then(self, callback) -> Future:
-        """Return a future of what `callback(self)` gives, which is called as soon as this one is done.
+        """Return a future of `callback(self)`, called as soon as this one is done.
 
         An error of the callback's becomes a RuntimeError that tells of it, its cause.
         """
@@ -69,7 +72,10 @@ class Future(typing.Generic[T]):
         self._set(self._future.set_result, result)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set an exception, which `wait` and `value` raise. Raises AssertionError for what is none."""
+        """Set an exception, which `wait` and `value` raise.
+
+        Raises AssertionError for what is none.
+        """
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._set(self._future.set_exception, result)
@@ -100,5 +106,8 @@ def collect_all(futures: list[Future]) -> Future[list[Future]]:
 
 
 def wait_all(futures: list[Future]) -> list:
-    """Return the results of futures as soon as all of them are there, or raise the first exception."""
+    """Return the results of futures once all are there.
+
+    Or raise the first exception.
+    """
     return [future.wait() for future in collect_all(futures).wait()]

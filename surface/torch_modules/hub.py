@@ -51,7 +51,10 @@ def __getattr__(name):
 
 
 def get_dir() -> str:
-    """Return the folder of files that were downloaded: `$TORCH_HOME/hub`, by default `~/.cache/torch/hub`."""
+    """Return the folder of downloaded files: `$TORCH_HOME/hub`.
+
+    By default `~/.cache/torch/hub`.
+    """
     if _dir is not None:
         return _dir
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
@@ -120,7 +123,10 @@ def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_relo
 
 
 def list(github, force_reload=False, skip_validation=False, trust_repo=None, verbose=True, *, source="github"):
-    """Return the names of the entries of a folder's `hubconf.py`; the arguments are those of `load`."""
+    """Return the names of the entries of a folder's `hubconf.py`.
+
+    The arguments are those of `load`.
+    """
     return _names(_hubconf(github, source))
 
 

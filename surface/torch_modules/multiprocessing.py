@@ -28,7 +28,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy) -> None:
-    """Accept 'file_system' and 'file_descriptor': tensors are copied to other processes in either."""
+    """Accept 'file_system' and 'file_descriptor': tensors are copied in either."""
     if new_strategy not in ("file_system", "file_descriptor"):
         raise AssertionError(f"unknown sharing strategy {new_strategy!r}")
 
@@ -75,5 +75,8 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
 
 
 def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
-    """Call `fn(rank, *args)` in as many processes; the arguments are those of `start_processes`."""
+    """Call `fn(rank, *args)` in so many processes.
+
+    The arguments are those of `start_processes`.
+    """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

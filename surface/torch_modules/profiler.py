@@ -43,7 +43,10 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile does in a step: nothing, observe without keeping, keep, keep and then call `on_trace_ready`."""
+    """What a profile does in a step.
+
+    Nothing, observe without keeping, keep, keep and then call `on_trace_ready`.
+    """
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)
 
@@ -248,7 +251,9 @@ class profile(Restoring):
         return self.events()
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0) -> EventList:
-        """Return sums by name; on request by shapes of inputs, and by so many of the innermost calls, as well.
+        """Return sums by name, by shapes of inputs too, or by the innermost calls.
+
+        The latter are given as their number.
 
         `.table()` of it is a text.
         """
@@ -270,14 +275,19 @@ class profile(Restoring):
     __str__ = table
 
     def export_chrome_trace(self, path) -> None:
-        """Write what was observed as a trace for Chrome's `chrome://tracing` or Perfetto; "....gz" is compressed."""
+        """Write what was observed as a trace for `chrome://tracing` or Perfetto.
+
+        A path that ends in ".gz" is compressed.
+        """
         rows = [event.chrome() for event in self.events()]
         opened = gzip.open if str(path).endswith(".gz") else open
         with opened(path, "wt", encoding="utf-8") as file:
             json.dump({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": rows}, file)
 
     def export_stacks(self, path, metric="self_cpu_time_total") -> None:
-        """Write a line for each stack of calls, "outer;inner;op TIME", in microseconds, as flame graphs are drawn from.
+        """Write a line for each stack of calls, for flame graphs.
+
+        "outer;inner;op TIME", in microseconds.
 
         Needs `with_stack`; `metric` is "self_cpu_time_total" or another attribute of events.
         """

@@ -27,7 +27,10 @@ class _Times:
 
 
 class FunctionEvent(_Times):
-    """One range of time: a call of an op, its backward, or what `record_function` names. Times are in microseconds."""
+    """One range of time, in microseconds.
+
+    A call of an op, its backward, or what `record_function` names.
+    """
 
     def __init__(self, name, thread, input_shapes, start_ns, stack=()):
         self.stack = list(stack)
@@ -112,7 +115,10 @@ class EventList(list):
     """A list of events, or of their sums."""
 
     def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0) -> EventList:
-        """Return sums by name; on request by shapes of inputs, and by so many of the innermost calls, as well."""
+        """Return sums by name, by shapes of inputs too, or by the innermost calls.
+
+        The latter are given as their number.
+        """
         sums: dict = {}
         for event in self:
             shapes, stack = event.input_shapes if group_by_input_shapes else "", event.stack[:group_by_stack_n]

@@ -106,7 +106,10 @@ class SummaryWriter:
 
     def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None,
                           walltime=None) -> None:  # fmt: skip
-        """Write a distribution that was counted before: `bucket_limits` are the upper bounds of the bins."""
+        """Write a distribution that was counted before.
+
+        `bucket_limits` are the upper bounds of the bins.
+        """
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
         numbers = [(1 + place, float(value)) for place, value in enumerate((min, max, num, sum, sum_squares))]
@@ -114,7 +117,10 @@ class SummaryWriter:
         self._add(message((1, tag), (5, message(*numbers, (6, limits), (7, counts)))), global_step, walltime)
 
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW") -> None:
-        """Write an image, of floats in [0, 1] or of uint8; `dataformats` names its dimensions: "HW", "HWC"..."""
+        """Write an image, of floats in [0, 1] or of uint8.
+
+        `dataformats` names its dimensions: "HW", "HWC"...
+        """
         image = as_hwc(as_array(img_tensor), dataformats)
         height, width, *channels = image.shape
         content = message((1, height), (2, width), (3, (channels or [1])[0]), (4, png(as_pixels(image))))
@@ -148,7 +154,10 @@ class SummaryWriter:
         self._add(tensor_message(tag, tensor), global_step, walltime)
 
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None) -> None:
-        """Write a figure of Matplotlib, or a list of them side by side; `close` closes them."""
+        """Write a figure of Matplotlib, or a list of them side by side.
+
+        `close` closes them.
+        """
         figures = figure if isinstance(figure, list) else [figure]
         for one in figures:
             one.canvas.draw()
@@ -222,7 +231,10 @@ class SummaryWriter:
         embedding(self.log_dir, points, metadata, sheet, size, f"{global_step or 0:05d}", tag, metadata_header)
 
     def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None) -> None:
-        """Write videos, (N, frames, channels, height, width), side by side as an animated PNG, which browsers play."""
+        """Write videos, (N, frames, channels, height, width), side by side.
+
+        As an animated PNG, which browsers play.
+        """
         videos = as_array(vid_tensor)
         if videos.ndim != 5 or not videos.size:
             raise ValueError(f"videos have shape (N, frames, channels, height, width), not {videos.shape}")
@@ -263,7 +275,10 @@ class SummaryWriter:
     def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts,
                          false_negative_counts, precision, recall, global_step=None, num_thresholds=127, weights=None,
                          walltime=None) -> None:  # fmt: skip
-        """Write a curve that was computed before; `weights` is accepted, since the counts have them already."""
+        """Write a curve that was computed before.
+
+        `weights` is accepted, since the counts have them already.
+        """
         rows = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
         rows = numpy.stack([as_array(row) for row in (*rows, precision, recall)])
         self._add(curve(tag, rows, num_thresholds), global_step, walltime)
@@ -315,7 +330,7 @@ def as_hwc(image, dataformats) -> numpy.ndarray:
 
 
 def with_boxes(image, boxes, labels, rescale) -> numpy.ndarray:
-    """Return an image of uint8, (height, width, channels), with red boxes and their labels drawn on it."""
+    """Return an image of uint8, (height, width, channels), with labelled boxes."""
     try:
         from PIL import Image, ImageDraw
     except ImportError:
@@ -333,7 +348,10 @@ def with_boxes(image, boxes, labels, rescale) -> numpy.ndarray:
 
 
 def tiled(images, columns) -> numpy.ndarray:
-    """Return images, (N, height, width, channels), as one, row by row; places without an image are black."""
+    """Return images, (N, height, width, channels), as one, row by row.
+
+    Places without an image are black.
+    """
     count, height, width, channels = images.shape
     rows = -(-count // columns)
     sheet = numpy.zeros((rows * columns, height, width, channels), images.dtype)

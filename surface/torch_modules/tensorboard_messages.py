@@ -30,13 +30,16 @@ _MESH_PARTS = {"VERTEX": 1, "FACE": 2, "COLOR": 3}
 
 
 def text_message(tag, text, plugin="text", sizes=(1,)) -> bytes:
-    """Return a value of a summary that is a text, or other bytes for a plugin of TensorBoard."""
+    """Return a summary's value that is a text, or bytes for a plugin."""
     tensor = message((1, _STRING), (2, _shape(sizes)), (8, text))
     return message((1, tag), (9, _of_plugin(plugin)), (8, tensor))
 
 
 def tensor_message(tag, tensor, plugin="tensor", content=None) -> bytes:
-    """Return a value of a summary that is a tensor; ValueError for one whose dtype TensorBoard does not know."""
+    """Return a summary's value that is a tensor.
+
+    ValueError for one whose dtype TensorBoard does not know.
+    """
     if tensor.dtype not in _TYPES:
         raise ValueError(f"{tag} has unsupported tensor dtype {tensor.dtype}")
     held = tensor.detach().cpu().contiguous()
@@ -56,7 +59,10 @@ def _of_plugin(name, content=None) -> bytes:
 
 
 def histogram(values, bins="tensorflow", max_bins=None) -> bytes:
-    """Return a histogram of an array's elements; ValueError if there are none, or one is not finite."""
+    """Return a histogram of an array's elements.
+
+    ValueError if there are none, or one is not finite.
+    """
     values = values.reshape(-1).astype(numpy.float64)
     if not values.size:
         raise ValueError("The input has no element.")
@@ -85,7 +91,10 @@ def _exponential():
 
 
 def graph(model, arguments) -> bytes:
-    """Return the graph that a call of a model records, as a GraphDef: a node for each function and variable."""
+    """Return the graph that a model's call records, as a GraphDef.
+
+    It has a node for each function and variable.
+    """
     tensors = [one.detach().requires_grad_(one.is_floating_point()) for one in arguments]
     with plugrad.enable_grad():
         results = [leaf for leaf in plugrad.nest.leaves(model(*tensors)) if isinstance(leaf, plugrad.Tensor)]
@@ -107,7 +116,7 @@ def graph(model, arguments) -> bytes:
 
 
 def onnx_graph(path) -> bytes:
-    """Return the graph of an ONNX file as a GraphDef: a node for each input, output and operator."""
+    """Return an ONNX file's graph as a GraphDef of inputs, outputs and operators."""
     with _later("opened")(path) as source:
         model = _later("read")(source)
     nodes = []
@@ -128,7 +137,9 @@ def onnx_graph(path) -> bytes:
 
 
 def precision_recall(labels, predictions, count, weights) -> numpy.ndarray:
-    """Return the rows of a curve, by thresholds from 0 to 1: true and false positives, true and false negatives,
+    """Return the rows of a curve, by thresholds from 0 to 1.
+
+    They are true and false positives, true and false negatives,
     precision, recall.
 
     Args:
@@ -158,7 +169,10 @@ def curve(tag, rows, count) -> bytes:
 
 
 def layout_message(categories) -> bytes:
-    """Return the value that says which numbers are drawn in one diagram: {category: {title: (kind, tags)}}."""
+    """Return the value that says which numbers share a diagram.
+
+    It is {category: {title: (kind, tags)}}.
+    """
     parts = []
     for category, charts in categories.items():
         drawn = []
@@ -174,7 +188,10 @@ def layout_message(categories) -> bytes:
 
 
 def mesh(tag, parts, config) -> list[bytes]:
-    """Return the values of a mesh: those tensors of VERTEX, FACE and COLOR, (batch, N, 3), that are there."""
+    """Return the values of a mesh: VERTEX, FACE and COLOR, those that are there.
+
+    Each is a tensor, (batch, N, 3).
+    """
     there = {name: plugrad.as_tensor(part) for name, part in parts.items() if part is not None}
     bits = sum(1 << _MESH_PARTS[name] for name in there)
     values = []
@@ -191,7 +208,10 @@ def mesh(tag, parts, config) -> list[bytes]:
 
 
 def hparams(values, metrics, domains=None) -> list[bytes]:
-    """Return the values of a summary that declare hyperparameters and metrics, and say what the former were."""
+    """Return a summary's values that declare hyperparameters and metrics.
+
+    They say what the former were.
+    """
     domains = domains or {}
     for name, domain in domains.items():
         kinds = {type(value) for value in domain}
@@ -228,7 +248,10 @@ def _value(value) -> bytes:
 
 
 def embedding(folder, points, metadata, sheet, size, step, tag, header) -> None:
-    """Write the files of TensorBoard's projector: points, labels, a sheet of images, and their entry in its list."""
+    """Write the files of TensorBoard's projector.
+
+    Points, labels, a sheet of images, and their entry in its list.
+    """
     if points.ndim != 2:
         raise AssertionError("mat should be 2D, where mat.size(0) is the number of data points")
     if metadata is not None and len(metadata) != len(points):

@@ -102,7 +102,7 @@ def _get_device_index(device, optional=False, allow_cpu=False) -> int:
 
 
 class ExceptionWrapper:
-    """An exception of another thread or process, to be raised again here with the text of its traceback.
+    """Another thread's or process's exception, to be raised with its traceback.
 
     Args:
         exc_info: as `sys.exc_info()` gives it, by default of the exception that is handled.

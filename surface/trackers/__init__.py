@@ -176,7 +176,10 @@ def get(name: str) -> type[Tracker]:
 
 
 def as_array(values) -> numpy.ndarray:
-    """Return a tensor, array or number as an array on the CPU, bfloat16 and float8 as float32."""
+    """Return a tensor, array or number as an array on the CPU.
+
+    bfloat16 and float8 become float32.
+    """
     if isinstance(values, (int, float, numpy.generic, numpy.ndarray)):
         array = numpy.asarray(values)
         if array.dtype.kind in "biuf":
@@ -187,7 +190,10 @@ def as_array(values) -> numpy.ndarray:
 
 
 def as_pixels(image) -> numpy.ndarray:
-    """Return an image of floats from 0 to 1, bools or uint8 as uint8; what lies beyond is cut off."""
+    """Return an image of floats from 0 to 1, bools or uint8 as uint8.
+
+    What lies beyond is cut off.
+    """
     if image.dtype == numpy.uint8:
         return image
     return (image * numpy.float32(255)).clip(0, 255).astype(numpy.uint8)

@@ -17,7 +17,9 @@ _COUNTER = itertools.count()
 
 
 def message(*fields) -> bytes:
-    """Return a protocol buffer of pairs (number of a field, value); None leaves a field out.
+    """Return a protocol buffer of pairs (number of a field, value).
+
+    None leaves a field out.
 
     int and bool are written as varints, float as double, `numpy.float32` as float, str and bytes with their length, and
     lists of float as packed doubles.
@@ -86,7 +88,9 @@ def record(data: bytes) -> bytes:
 
 
 def png(*images, rate=4) -> bytes:
-    """Return the PNG of an array of uint8 with shape (height, width) or (height, width, 1 to 4 channels).
+    """Return the PNG of an array of uint8.
+
+    Its shape is (height, width) or (height, width, 1 to 4 channels).
 
     Several of one shape are the frames of an animation, `rate` a second, which goes on and on.
 
@@ -120,7 +124,7 @@ def png(*images, rate=4) -> bytes:
 
 
 class EventFile:
-    """An event file that is being written, `events.out.tfevents.TIME.HOST.PROCESS.NUMBER` in a folder.
+    """An event file, `events.out.tfevents.TIME.HOST.PROCESS.NUMBER` in a folder.
 
     Args:
         folder: made where it is not there.
@@ -141,7 +145,10 @@ class EventFile:
         self.flush()
 
     def add(self, event: bytes, wall_time=None) -> None:
-        """Write an event: a message without its `wall_time`, which is in seconds since the epoch, now when None."""
+        """Write an event: a message without its `wall_time`.
+
+        That is in seconds since the epoch, now when None.
+        """
         content = message((1, float(time.time() if wall_time is None else wall_time))) + event
         with self._lock:
             if self._file.closed:

@@ -161,7 +161,9 @@ class _Counter(OpHook):
 
 
 class FlopCounterMode(Restoring):
-    """Counts the floating point operations of what runs in its `with` block, by module and by op.
+    """Counts the floating point operations of its `with` block.
+
+    By module and by op.
 
     Args:
         mods: accepted; modules are known without it.
@@ -230,14 +232,20 @@ class FlopCounterMode(Restoring):
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict:
-        """Return the numbers as {module's name: {op: number}}; all modules together are "Global"."""
+        """Return the numbers as {module's name: {op: number}}.
+
+        All modules together are "Global".
+        """
         return {
             module: {_packet(name): flops for name, flops in counts.items()}
             for module, counts in self.flop_counts.items()
         }
 
     def get_table(self, depth=None) -> str:
-        """Return the numbers as a table of the modules down to a depth, by default that of the mode."""
+        """Return the numbers as a table of the modules down to a depth.
+
+        By default that of the mode.
+        """
         depth = self.depth if depth is None else depth
         total = self.get_total_flops()
         modules = sorted(name for name in self.flop_counts if name != "Global")

@@ -17,7 +17,10 @@ def get_shape(i):
 
 
 def shape_wrapper(f):
-    """Return a formula of tensors from one of shapes, which gets that of the result as `out_shape`."""
+    """Return a formula of tensors from one of shapes.
+
+    It gets that of the result as `out_shape`.
+    """
 
     @functools.wraps(f)
     def wrapped(*args, out_val=None, **kwargs):
@@ -28,7 +31,9 @@ def shape_wrapper(f):
 
 
 def register_flop_formula(targets, get_raw=False):
-    """Return a decorator that makes a function the formula of some ops, for counters made from then on.
+    """Return a decorator that makes a function the formula of some ops.
+
+    For counters made from then on.
 
     Args:
         targets: an op, such as `torch.ops.aten.exp` or `torch.ops.mylib.foo`, or a list of them.
@@ -67,7 +72,7 @@ def register_flop_formula(targets, get_raw=False):
 
 @register_flop_formula(ops.aten.mm)
 def mm_flop(a_shape, b_shape, *args, out_shape=None, **kwargs) -> int:
-    """Return the operations of a product of matrices: one multiplication and one addition for each pair."""
+    """Return the operations of a product: a multiplication and an addition a pair."""
     (rows, inner), (same, columns) = a_shape, b_shape
     _must_agree("mm", inner == same, a_shape, b_shape)
     return 2 * rows * inner * columns
@@ -101,7 +106,9 @@ def _must_agree(name, agree, *shapes) -> None:
 
 
 def conv_flop_count(x_shape, w_shape, out_shape, transposed=False) -> int:
-    """Return the operations of a convolution: each place of the result, or of the input if transposed, by the filter.
+    """Return the operations of a convolution.
+
+    Each place of the result, or of the input if transposed, by the filter.
 
     >>> conv_flop_count((2, 3, 8, 8), (4, 3, 3, 3), (2, 4, 6, 6))
     15552
@@ -123,7 +130,9 @@ def conv_backward_flop(
     grad_out_shape, x_shape, w_shape, _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups,
     output_mask, out_shape, **kwargs,
 ) -> int:  # fmt: skip
-    """Return the operations of the gradients of a convolution to its input and its filter, as far as they are wanted.
+    """Return the operations of a convolution's gradients that are wanted.
+
+    To its input and its filter.
 
     The former is a convolution of the other kind, the latter one in which batch and channels have changed places.
     """
@@ -157,7 +166,10 @@ def sdpa_flop_count(query_shape, key_shape, value_shape) -> int:
 
 
 def sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape) -> int:
-    """Return the operations of the gradients of attention, in which the scores are computed again."""
+    """Return the operations of the gradients of attention.
+
+    The scores are computed again in it.
+    """
     forward = sdpa_flop_count(query_shape, key_shape, value_shape)
     expected = (*query_shape[:3], value_shape[3])
     _must_agree("sdpa_backward", tuple(grad_out_shape) == tuple(expected), grad_out_shape, query_shape, value_shape)

@@ -11,7 +11,7 @@ __all__ = ["ModuleTracker"]
 
 
 class ModuleTracker(Restoring):
-    """A context in which `parents` holds the names of the modules whose forward is running, and "Global".
+    """A context whose `parents` are the names of running modules, and "Global".
 
     A module's name is the class of the outermost module and the attributes that lead to it: "Sequential.0".
 

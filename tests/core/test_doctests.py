@@ -94,11 +94,15 @@ def test_public_names_of_the_core_have_docstrings():
 # ---------------------------------------------------------------------------------------------------- help
 
 PLACES = (
-    "", "amp", "autograd", "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.graph",
-    "backends", "compiler", "cuda", "distributions", "distributions.constraints", "distributions.transforms", "extend",
-    "fft", "func", "linalg", "masked", "nn", "nn.attention", "nn.functional", "nn.init", "nn.utils",
-    "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn", "op_hooks", "optim", "optim.lr_scheduler",
-    "optim.swa_utils", "overrides", "random", "signal.windows", "special", "testing", "utils.checkpoint", "utils.data",
+    "", "amp", "array_api", "autograd", "autograd.forward_ad", "autograd.function", "autograd.functional",
+    "autograd.graph", "backends", "backends.cuda", "compiler", "cpu", "cuda", "distributed", "distributions",
+    "distributions.constraints", "distributions.transforms", "errors", "export", "extend", "fft", "formats", "func",
+    "futures", "fx", "fx.passes.shape_prop", "fx.subgraph_rewriter", "hub", "jit", "kernels", "library", "linalg",
+    "masked", "multiprocessing", "nested", "nn", "nn.attention", "nn.functional", "nn.init", "nn.lazy", "nn.parallel",
+    "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn", "onnx",
+    "op_hooks", "optim", "optim.lr_scheduler", "optim.swa_utils", "overrides", "profiler", "random", "registry",
+    "serialization", "signal.windows", "sparse", "special", "storage", "testing", "utils", "utils.checkpoint",
+    "utils.data", "utils.flop_counter", "utils.module_tracker", "utils.tensorboard", "_C",
 )  # fmt: skip
 
 

@@ -34,7 +34,9 @@ def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) ->
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph and notes `meta["tensor_meta"]` (shape, dtype, strides...) and `meta["type"]` of every node.
+    """Runs a graph and notes each node's `meta["tensor_meta"]` and `meta["type"]`.
+
+    The former has shape, dtype, strides...
 
     Args:
         gm: the GraphModule.
