@@ -2,16 +2,20 @@
 
 import compileall
 import contextlib
+import faulthandler
 import gc
 import importlib.util
 import itertools
+import math
 import os
 import pathlib
 import random
 import sys
+import time
 import zlib
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 # Test processes share the processors: threads of BLAS in each would wait for each other, for milliseconds a small call.
 if "PYTEST_XDIST_WORKER" in os.environ and "numpy" not in sys.modules:
@@ -46,12 +50,31 @@ def pytest_collection(session):
 
 def pytest_runtest_setup(item):
     """Seed each test by its name: what it draws is the same in whatever order and process it runs."""
+    watch(item.config)
     seed = zlib.crc32(item.nodeid.encode())
     random.seed(seed)
     np.random.seed(seed)
     plugrad.manual_seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(seed)
+
+
+_watched_since = -math.inf
+
+
+def watch(config) -> None:
+    """End a process in which a test hangs for 5 or 6 minutes, with the place of each thread.
+
+    pytest's own timer starts and ends a thread for each test, which two busy processes wait for: 1.5 ms of each test.
+    """
+    global _watched_since
+    if time.monotonic() > _watched_since + 60:
+        _watched_since = time.monotonic()
+        faulthandler.dump_traceback_later(360, exit=True, file=config.stash.get(fault_handler_stderr_fd_key, 2))
+
+
+def pytest_unconfigure():
+    faulthandler.cancel_dump_traceback_later()
 
 
 _finished = itertools.count(1)
