@@ -4,6 +4,8 @@ In an ordinary run on a machine without a GPU they are not collected: the stand-
 """
 
 import os
+import pathlib
+import runpy
 import zlib
 
 import pytest
@@ -20,8 +22,31 @@ if os.environ.get("CUPY_ON_CPU"):
 elif registry.backend("cuda").available() is not None:
     collect_ignore_glob = ["test_*.py"]
 
+HERE = pathlib.Path(__file__).parent
 STAND_IN = "CUPY_ON_CPU" in os.environ
 EVERYTHING = os.environ.get("CUPY_ON_CPU", "all") == "all"
+ORDERS = 2  # in which each kernel runs, at least: each test has one of its own
+launches = {}  # by kernel and type of elements, tests
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _launches_are_noted():
+    """On the stand-in, note by kernel and type of elements the tests in which it is launched."""
+    compiled = CudaFunction.compiled
+
+    def noting(self, dtype, threads):
+        kernel, tests = compiled(self, dtype, threads), launches.setdefault(of_kernel(self, dtype), set())
+
+        def launch(grid, block, arguments):
+            tests.add(os.environ["PYTEST_CURRENT_TEST"].partition(" (")[0])
+            return kernel(grid, block, arguments)
+
+        return launch
+
+    if STAND_IN:
+        CudaFunction.compiled = noting
+    yield
+    CudaFunction.compiled = compiled
 
 
 @pytest.fixture(scope="session")
@@ -85,3 +110,41 @@ def launched(monkeypatch):
 
     monkeypatch.setattr(CudaFunction, "__call__", counted)
     return names
+
+
+# ------------------------------------------------------------------------------------- all kernels, in several orders
+
+
+def of_kernel(function, dtype) -> str:
+    """Return how a kernel and a type of elements are named: a file may have others of that name, by its options."""
+    return " ".join([pathlib.Path(str(function.source)).name, function.__name__, *function.flags, dtype])
+
+
+def rarely_launched() -> list[str]:
+    """Return the kernels of ours, with their types, that ran in fewer orders than all should."""
+    functions = runpy.run_path(str(HERE / "compiled_for_cards.py"))["functions"]()
+    ours = {of_kernel(function, dtype) for function in functions for dtype in function.types}
+    return sorted(one for one in ours if len(launches.get(one, ())) < ORDERS)
+
+
+def pytest_sessionfinish(session):
+    """A run of everything in this folder fails where a kernel was not launched in several orders."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["launches"] = {name: sorted(tests)[:ORDERS] for name, tests in launches.items()}
+        return
+    whole = [pathlib.Path(one) for one in session.config.args] == [HERE] and not session.config.option.keyword
+    session.rare = rarely_launched() if STAND_IN and whole and not session.testsfailed else []
+    if session.rare:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    for name, tests in getattr(node, "workeroutput", {}).get("launches", {}).items():
+        launches.setdefault(name, set()).update(tests)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if rare := getattr(terminalreporter._session, "rare", ()):
+        terminalreporter.section(f"{len(rare)} kernels ran in fewer than {ORDERS} orders of their threads")
+        terminalreporter.write_line("\n".join(rare))
