@@ -12,8 +12,7 @@ from plugrad.extend import load_inline
 
 _load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), like=0, per="pack")
 _UNARY = {
-    "negative": "negative", "exp": "exponential", "log": "logarithm", "sqrt": "root", "square": "square",
-    "tanh": "hyperbolic", "abs": "magnitude", "absolute": "magnitude",
+    "negative": "negative", "sqrt": "root", "tanh": "hyperbolic", "abs": "magnitude", "absolute": "magnitude",
 }  # fmt: skip
 _BINARY = {"add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "true_divide": "divide"}
 _NUMBERS = int, float, bool

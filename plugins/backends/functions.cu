@@ -9,10 +9,7 @@
     }
 
 UNARY(negative, -a)
-UNARY(exponential, exp(a))
-UNARY(logarithm, log(a))
 UNARY(root, sqrt(a))
-UNARY(square, a *a)
 UNARY(hyperbolic, tanh(a))
 UNARY(magnitude, fabs(a))
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import pathlib
 
-from plugrad.extend import Op, binary, collect, conj, hookimpl, native, unary
+from plugrad.extend import Op, binary, collect, conj, hookimpl, load_inline, native, unary
 
 from ._checks import INTEGRAL, fitted, is_number, refuse
+
+_on_cuda = functools.partial(
+    load_inline, cuda=pathlib.Path(__file__).with_name("exponential.cu"), arrays=1, like=0, per="pack", types="floating"
+)
+
 
 # ---------------------------------------------------------------- exponentials
 
@@ -25,6 +32,12 @@ def exp(xp, input):
 @exp.kernel("cpu")
 @native("exp", otherwise=exp, plain=True, halves=True)
 def exp_in_c(call, xp, input):
+    return call(input)
+
+
+@exp.kernel("cuda")
+@native(_on_cuda(name="exponential"), otherwise=exp, halves=True)
+def exp_on_cuda(call, xp, input):
     return call(input)
 
 
@@ -140,6 +153,12 @@ def log(xp, input):
 @log.kernel("cpu")
 @native("log", otherwise=log, plain=True, halves=True)
 def log_in_c(call, xp, input):
+    return call(input)
+
+
+@log.kernel("cuda")
+@native(_on_cuda(name="logarithm"), otherwise=log, halves=True)
+def log_on_cuda(call, xp, input):
     return call(input)
 
 

@@ -84,6 +84,12 @@ def _an_order_of_threads(request):
         cupy_on_cpu.set_order(0)
 
 
+@pytest.fixture(params=["an order", "another order"])
+def two_orders(request):
+    """Have a test run twice, each time with an order of threads of its own."""
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def _one_device():
     """No test leaves behind that ops follow the devices of their tensors."""

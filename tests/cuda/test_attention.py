@@ -58,10 +58,12 @@ def test_sizes(lead, queries, keys, width, value, causal, dtype, launched):
     assert {*launched} == KERNELS
 
 
-def test_wide_heads(launched):
+@pytest.mark.usefixtures("two_orders")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_wide_heads(dtype, launched):
     """Beyond 128 elements the gradient is the formula's, by a matrix of weights; beyond 256 all is."""
     for width in (160, 256, 300):
-        agree(F.scaled_dot_product_attention, *drawn("float32", (2, 9, width), (2, 20, width), (2, 20, width)))
+        agree(F.scaled_dot_product_attention, *drawn(dtype, (2, 9, width), (2, 20, width), (2, 20, width)))
     assert launched.count("attention") == 2 and "attention_keys" not in launched
 
 

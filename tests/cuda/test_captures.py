@@ -166,9 +166,11 @@ def test_steps_on_whole_parameters_are_held_to_the_same(name, told):
     assert not torch.equal(p.detach(), before)
 
 
-def test_schedules_reach_steps_by_a_rate_on_the_device():
-    p = nn.Parameter(torch.zeros(1, device="cuda"))
-    p.grad = torch.ones(1, device="cuda")
+@pytest.mark.usefixtures("two_orders")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_schedules_reach_steps_by_a_rate_on_the_device(dtype):
+    p = nn.Parameter(torch.zeros(1, device="cuda", dtype=dtype))
+    p.grad = torch.ones(1, device="cuda", dtype=dtype)
     adam = torch.optim.Adam([p], lr=torch.tensor(1.0, device="cuda"), capturable=True)
     schedule = torch.optim.lr_scheduler.StepLR(adam, 1, gamma=0.5)
     adam.step()

@@ -58,6 +58,7 @@ CASES = {  # input, weight, options
     "one channel": ((3, 1, 6, 6), (1, 1, 3, 3), {}),
     "same": ((2, 3, 6, 7), (4, 3, 2, 4), {"padding": "same"}),
     "many channels": ((2, 70, 6, 5), (67, 70, 3, 3), {"padding": 1}),
+    "twenty channels": ((2, 5, 6, 5), (20, 5, 3, 3), {"padding": 1}),
     "some channels": ((2, 20, 6, 5), (33, 20, 3, 3), {"padding": 1}),
     "volumes": ((2, 3, 4, 5, 6), (4, 3, 3, 2, 3), {"padding": (1, 0, 1), "stride": (1, 2, 1)}),
     "many windows": ((9, 3, 19, 18), (4, 3, 3, 3), {"padding": 1}),
@@ -195,7 +196,7 @@ def test_how_many_kernels_are_launched(name, backward, stand_in):
     assert counted == [1, backward]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("images", [9, 1, 0])
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("depthwise")])

@@ -6,6 +6,8 @@ import pytest
 import plugrad as torch
 from plugrad.extend import load_inline
 
+F = torch.nn.functional
+
 inf = numpy.inf
 TAKES = {
     "gather": lambda x, at, y: x.gather(1, at[:, :3]),
@@ -20,7 +22,7 @@ TAKES = {
     "index_add alpha": lambda x, at, y: x.index_add(1, at[0], y, alpha=-2.5),
     "rows": lambda x, at, y: x[at % 3 - 3 * (at % 2)],
     "rows, one list": lambda x, at, y: x[at[0, :2] % 3 - 3],
-    "embedding": lambda x, at, y: torch.nn.functional.embedding(at % 3, x.flatten(1)),
+    "embedding": lambda x, at, y: F.embedding(at % 3, x.flatten(1)),
 }
 
 
@@ -45,6 +47,7 @@ def test_what_an_index_names(name, form, dtype):
         torch.testing.assert_close(there, here)
 
 
+@pytest.mark.usefixtures("two_orders")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int64", "int32", "uint8", "bool", "int16", "complex64"])
 def test_elements_of_any_type_are_taken(dtype):
     x, at = torch.tensor([[0, 1, 2], [1, 0, 3]]).to(getattr(torch, dtype)), torch.tensor([[2, 0], [1, 1]])
@@ -55,7 +58,7 @@ def test_elements_of_any_type_are_taken(dtype):
 
 OUTSIDE = [
     lambda x, at: x.gather(1, at), lambda x, at: x.scatter_add(1, at, x), lambda x, at: x.index_select(1, at[0]),
-    lambda x, at: x.index_add(1, at[0], x), lambda x, at: torch.nn.functional.embedding(at, x),
+    lambda x, at: x.index_add(1, at[0], x), lambda x, at: F.embedding(at, x),
     lambda x, at: x[torch.where(at < 0, 3 * at, at)],
 ]  # fmt: skip
 
@@ -68,6 +71,24 @@ def test_an_index_out_of_range_is_told_and_nothing_is_touched(call, wrong):
     with pytest.raises(torch.AcceleratorError, match="out of (range|bounds)"):
         torch.cuda.synchronize()
     assert x.cpu().tolist() == [[1.0, 1.0]] * 2
+
+
+@pytest.mark.usefixtures("two_orders")
+def test_indices_of_other_integers():
+    """Of int32, and as classes of uint8: they are looked at, and put in order, as they are."""
+    weight, at = torch.randn(5, 3), torch.tensor([4, 1, 1, 0], dtype=torch.int32)
+    scores, classes = torch.randn(4, 3).log_softmax(1), torch.tensor([2, 0, 1, 1], dtype=torch.uint8)
+    results = []
+    for device in ("cpu", "cuda"):
+        w, s = weight.detach().to(device).requires_grad_(), scores.detach().to(device).requires_grad_()
+        F.embedding(at.to(device), w).square().sum().backward()
+        F.nll_loss(s, classes.to(device)).backward()
+        results.append((w.grad.cpu(), s.grad.cpu()))
+    for here, there in zip(*results):
+        torch.testing.assert_close(there, here)
+    F.nll_loss(s, classes.to("cuda") + 1)
+    with pytest.raises(torch.AcceleratorError, match="out of (range|bounds)"):
+        torch.cuda.synchronize()
 
 
 def test_taking_and_adding_is_one_launch_or_two(stand_in):
@@ -83,6 +104,7 @@ FUNCTIONS = [torch.neg, torch.exp, torch.log, torch.sqrt, torch.square, torch.ta
 EDGES = [0.0, -0.0, 1.5, -2.25, inf, -inf, float("nan"), 1e30, -3e-5, 7.0, 65000.0]
 
 
+@pytest.mark.usefixtures("two_orders")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_functions_of_one_array(function, dtype):
@@ -95,7 +117,7 @@ def test_functions_of_one_array(function, dtype):
 def test_elements_in_another_order_keep_it(launched):
     drawn = torch.randn(2, 4, 5, 3)
     here, there = [given.detach().movedim(-1, 1).requires_grad_() for given in (drawn, drawn.cuda())]
-    results = [torch.nn.functional.gelu(given.relu() + given * 2) for given in (here, there)]
+    results = [F.gelu(given.relu() + given * 2) for given in (here, there)]
     for y in results:
         (y * y.detach()).sum().backward()
     torch.testing.assert_close(results[1].cpu(), results[0])
@@ -147,6 +169,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("two_orders")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
 @pytest.mark.parametrize("shapes", PAIRS)
 def test_arithmetic_of_two_arrays(shapes, dtype):
@@ -192,6 +215,7 @@ SUMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("two_orders")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
 @pytest.mark.parametrize("shape, dim", SUMS)
 def test_sums(shape, dim, dtype):
@@ -213,19 +237,23 @@ RUNNING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+HALVES = {"float16": (1e-2, 1e-1), "bfloat16": (4e-2, 8e-1)}
+
+
+@pytest.mark.usefixtures("two_orders")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64"])
 @pytest.mark.parametrize("shape, dim", RUNNING)
 def test_running_sums(shape, dim, dtype):
     x = (torch.randn(shape) * 3).to(getattr(torch, dtype))
     results = []
     for device in ("cpu", "cuda"):  # the CPU adds up half precision in half precision
-        there = x.detach().to(device, torch.float32 if dtype == "float16" and device == "cpu" else x.dtype)
+        there = x.detach().to(device, torch.float32 if dtype in HALVES and device == "cpu" else x.dtype)
         y = there.requires_grad_(dtype != "int64").cumsum(dim)
         if dtype != "int64":
             (y * torch.linspace(-1, 1, y.numel(), device=device).to(y.dtype).reshape(y.shape)).sum().backward()
         results.append([y.detach().cpu(), there.mT.cumsum(dim).detach().cpu() if x.ndim > 1 else y.detach().cpu()])
         results[-1] += [] if there.grad is None else [there.grad.cpu()]
-    close = {"rtol": 1e-2, "atol": 1e-1} if dtype == "float16" else {}
+    close = {dtype: dict(zip(("rtol", "atol"), bounds)) for dtype, bounds in HALVES.items()}.get(dtype, {})
     for here, other in zip(*results, strict=True):
         torch.testing.assert_close(other.to(here.dtype), here, **close)
 

@@ -3,6 +3,7 @@
 import pytest
 
 import plugrad as torch
+from plugrad import registry
 
 F = torch.nn.functional
 HALVES = [torch.float16, torch.bfloat16]
@@ -24,10 +25,14 @@ CALLS = {  # by the kernels that serve them
     "relu relu_grad": torch.relu, "leaky_relu leaky_relu_grad": F.leaky_relu, "elu elu_grad": F.elu,
     "softplus softplus_grad": F.softplus, "bounded bounded_grad": lambda x: x.clamp(-0.5, 0.5),
     "spread": lambda x: F.linear(x, torch.ones(3, 6).to(x), WEIGHTS[:3].to(x)),
+    "hardswish hardswish_grad": F.hardswish, "log_sigmoid log_sigmoid_grad": F.logsigmoid, "mish mish_grad": F.mish,
+    "safe_softmax": lambda x: registry.op("safe_softmax")(x, -1),
+    "normalize column_sums": lambda x: F.layer_norm(x, (6,), x[0, 0], x[0, 1]),
     "take": lambda x: F.embedding(torch.tensor([1, 0, 1], device=x.device), x.flatten(1)),
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("two_orders")
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("kernels", CALLS)
 def test_values_and_gradients_are_those_of_float32_rounded(kernels, dtype, launched):
@@ -46,6 +51,7 @@ def test_values_and_gradients_are_those_of_float32_rounded(kernels, dtype, launc
     assert {*kernels.split()} <= {*launched}
 
 
+@pytest.mark.usefixtures("two_orders")
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("form, options", [("Adam", {"amsgrad": True}), ("AdamW", {}), ("SGD", {"momentum": 0.9})])
 def test_steps_of_optimizers(form, options, dtype, launched):
