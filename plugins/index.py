@@ -328,7 +328,7 @@ BRINGS = {
         "nn.functional.local_response_norm nn.functional.normalize nn.functional.rms_norm rms_norm",
     ),
     "plugrad.plugins.ops.normalization_kernels": (
-        "_running_average normalize_affine normalize_by",
+        "_running_average normalize_affine normalize_by normalize_rows",
         "",
         "_running_average",
     ),

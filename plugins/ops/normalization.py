@@ -14,7 +14,7 @@ from plugrad import float32, is_grad_enabled
 from plugrad.extend import Op, collect, composite, held_back, hookimpl
 
 from ._checks import as_int, ints
-from .normalization_kernels import _running_average
+from .normalization_kernels import FEW, _running_average
 
 
 def _not_for(name, input):
@@ -156,7 +156,7 @@ def instance_norm_samples(make):
 
 @lru_cache(maxsize=4096)
 def _normalized(size, shape, of_weight, of_bias):
-    """Return the dimensions that `shape`, the last sizes of `size`, is of."""
+    """Return the dimensions that `shape`, the last sizes of `size`, is of, and whether there are few elements."""
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
@@ -173,19 +173,19 @@ def _normalized(size, shape, of_weight, of_bias):
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but "
             f"got input of size{list(size)}"
         )
-    return tuple(range(len(size) - len(shape), len(size)))
+    return tuple(range(len(size) - len(shape), len(size))), prod(size) <= FEW
 
 
-def _in_rows(F, input, normalized_shape, weight, bias, eps):
-    """Result, means and variances of a layer normalization."""
+def _rows(input, normalized_shape, weight, bias):
+    """Return (dimensions of a layer normalization, their sizes, whether there are few elements), checked."""
     shape, dtype = ints(normalized_shape), input.dtype
     of_weight, of_bias = None if weight is None else weight.shape, None if bias is None else bias.shape
-    dims = _normalized(input.shape, shape, of_weight, of_bias)
+    dims, few = _normalized(input.shape, shape, of_weight, of_bias)
     if not dtype.is_floating_point:
         _not_for("layer_norm", input)
     if of_weight and weight.dtype is not dtype or of_bias and bias.dtype is not dtype:
         _check_parts("layer_norm", input, weight, bias)
-    return F.normalize_affine(input, weight, bias, dims, shape, eps)
+    return dims, shape, few
 
 
 @composite(at=("nn.functional.layer_norm", "layer_norm"), autocast={"cuda": "float32"})
@@ -199,7 +199,10 @@ def layer_norm(F, input, normalized_shape, weight=None, bias=None, eps=1e-05):
     >>> torch.nn.functional.layer_norm(torch.tensor([[1., 3.]]), (2,), eps=0)
     tensor([[-1.,  1.]])
     """
-    return _in_rows(F, input, normalized_shape, weight, bias, eps)[0]
+    dims, shape, few = _rows(input, normalized_shape, weight, bias)
+    if few and input.is_cpu and input.dtype.itemsize > 2:
+        return F.normalize_rows(input, weight, bias, shape, eps)
+    return F.normalize_affine(input, weight, bias, dims, shape, eps)[0]
 
 
 @layer_norm.samples
@@ -277,7 +280,7 @@ def rms_norm(F, input, normalized_shape, weight=None, eps=None):
     """
     if input.ndim < len(normalized_shape):
         raise ValueError(f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.ndim}")
-    dims = _normalized(input.shape, ints(normalized_shape), None if weight is None else weight.shape, None)
+    dims, _ = _normalized(input.shape, ints(normalized_shape), None if weight is None else weight.shape, None)
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise NotImplementedError(f"\"rms_norm\" not implemented for '{input.dtype}': convert the input with .float()")
     dtype = input.dtype
@@ -373,7 +376,8 @@ def native_layer_norm(F, input, normalized_shape, weight, bias, eps):
     >>> mean, rstd
     (tensor([[2.]]), tensor([[1.]]))
     """
-    result, mean, variance = _in_rows(F, input, normalized_shape, weight, bias, eps)
+    dims, shape, _ = _rows(input, normalized_shape, weight, bias)
+    result, mean, variance = F.normalize_affine(input, weight, bias, dims, shape, eps)
     return _with_statistics(F, result, mean.detach(), variance.detach(), eps, tuple(mean.shape), weight, bias)
 
 

@@ -215,6 +215,84 @@ def normalize_grad_on_cuda(
     return result, *channels.of_parts(zip(of_parts, shapes, needs[1:]), rows.dtype)
 
 
+# ---------------------------------------------------------------- few rows
+
+
+def _last(input, shape):
+    """Return the dimensions that `shape`, the last sizes of an input, is of."""
+    return tuple(range(input.ndim - len(shape), input.ndim))
+
+
+@op(at=(), node="NativeLayerNormBackward0", any_order=True)
+def normalize_rows(xp, input, weight, bias, shape, eps):
+    """Bring the last dimensions to mean 0 and variance 1, then scale and shift.
+
+    `shape` has the sizes of these dimensions. Backward computes mean and variance again, which takes less time for few
+    elements than to keep two more results: see `FEW`.
+    """
+    sizes = [input.shape[input.ndim - len(shape) :], *[part.shape for part in (weight, bias) if part is not None]]
+    if any([size != shape for size in sizes]):
+        raise RuntimeError(f"Expected last dimensions, weight and bias of shape {shape}, but got {sizes}")
+    return normalize_affine.kernels["*"](xp, input, weight, bias, _last(input, shape), shape, eps)[0]
+
+
+FEW = 8192  # elements
+
+
+@normalize_rows.samples
+def normalize_rows_samples(make):
+    yield make.args(make(3, 4), make(4), make(4), (4,), 1e-5)
+    yield make.args(make(2, 2, 3), None, make(2, 3), (2, 3), 1e-5)
+
+
+@normalize_rows.kernel("cpu")
+@native("normalize", otherwise=normalize_rows)
+def normalize_rows_native(call, xp, input, weight, bias, shape, eps):
+    size, dtype, parts, scaled, shifted = input.shape, input.dtype, (), weight is not None, bias is not None
+    if not input.flags.c_contiguous or size[-len(shape) :] != shape:
+        return NotImplemented
+    if scaled or shifted:
+        parts = [part for part in (weight, bias) if part is not None and part.shape == shape]
+        if len(parts) != scaled + shifted:
+            return NotImplemented
+    result, unused = xp.empty(size, dtype), xp.empty(size[: -len(shape)], dtype)
+    done = call(input, result, unused, unused, *parts, eps, scaled, shifted, 0)
+    return result if done is None else done
+
+
+@normalize_rows.meta
+def normalize_rows_meta(input, weight, bias, shape, eps):
+    return input.shape, input.dtype
+
+
+@normalize_rows.vjp("input", "weight", "bias")
+def normalize_rows_vjp(F, g, input, weight, shape, eps, input_shape, weight_shape, bias_shape, needs):
+    dims = _last(input, shape)
+    statistics = F.mean(input, dims, True), F.variance(input, dims, True, correction=0)
+    shapes = input_shape, weight_shape, bias_shape
+    return normalize_affine_vjp(F, (g, 0.0, 0.0), *statistics, input, weight, dims, shape, eps, None, *shapes, needs)
+
+
+_normalize = native_function("normalize", lambda *call: NotImplemented)
+
+
+@normalize_rows.vjp_kernel("cpu", "input", "weight", "bias")
+@native("normalize_grad")
+def normalize_rows_grad_native(call, xp, g, input, weight, shape, eps, input_shape, weight_shape, bias_shape, needs):
+    mean, variance = (xp.empty(input.shape[: -len(shape)], g.dtype) for _ in "12")
+    result, of_weight, of_bias = xp.empty(g.shape, g.dtype), xp.empty(shape, g.dtype), xp.empty(shape, g.dtype)
+    if _normalize(input, result, mean, variance, eps, False, False, 0) is NotImplemented:
+        return NotImplemented
+    partial, parts = xp.empty((1, 2, of_weight.size), g.dtype), () if weight is None else (weight,)
+    arrays = g, input, mean, variance, result, of_weight, of_bias, partial, *parts
+    if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, 0) is NotImplemented:
+        return NotImplemented
+    return result if needs[0] else None, of_weight if needs[1] else None, of_bias if needs[2] else None
+
+
+# ---------------------------------------------------------------- known statistics
+
+
 @op(at=(), node="NativeBatchNormBackward0", like="input", any_order=True)
 def normalize_by(xp, input, weight, bias, mean, variance, shape, eps):
     """Shift and scale by known statistics, weight and bias.

@@ -42,7 +42,7 @@ def test_op_on_the_fake_device(name):
 
 
 SIZED = {  # their other arguments tell sizes
-    "avg_pool", "convolve_weight_grad", "max_pool_grad", "normalize_affine", "normalize_by",
+    "avg_pool", "convolve_weight_grad", "max_pool_grad", "normalize_affine", "normalize_by", "normalize_rows",
 }  # fmt: skip
 
 

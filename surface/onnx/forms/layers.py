@@ -117,6 +117,11 @@ def normalize_affine_form(g, input, weight, bias, dims, shape, eps, layout=None)
     return (result if layout is None else g.reshape(result, input.shape)), mean, variance
 
 
+@form("normalize_rows")
+def normalize_rows_form(g, input, weight, bias, shape, eps):
+    return normalize_affine_form(g, input, weight, bias, range(input.rank - len(shape), input.rank), shape, eps)[0]
+
+
 @form("_running_average")
 def running_average_form(g, input, latest, scale, momentum):
     moved = g.op("Mul", g.reshape(latest, input.shape), momentum * scale)
