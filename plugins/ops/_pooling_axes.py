@@ -189,12 +189,20 @@ def _adaptive_axes(function, n, shape, output_size):
 
 def as_images(axes, *arrays):
     """Return the arrays as (M, H, W) and the geometry as kernels in C take it; None for what they do not serve."""
-    steps = [axis.steps for axis in axes]
-    if len(axes) > 2 or None in steps or not all([array.flags.c_contiguous for array in arrays]):
+    numbers, sizes = _in_c(tuple(axes)), slice(-len(axes), None)
+    if numbers is None or not all([array.flags.c_contiguous for array in arrays]):
         return None
-    (kh, sh, top, dh), (kw, sw, left, dw) = steps if len(axes) == 2 else ((1, 1, 0, 1), steps[0])
-    images = [array.reshape(-1, *array.shape[-2:] if len(axes) == 2 else (1, array.shape[-1])) for array in arrays]
-    return images, (kh, kw, sh, sw, top, left, dh, dw)
+    one = (-1, 1) if len(axes) == 1 else (-1,)
+    return [array.reshape(one + array.shape[sizes]) for array in arrays], numbers
+
+
+@lru_cache(maxsize=4096)
+def _in_c(axes):
+    """Return (KH, KW, strides, paddings, dilations) as kernels in C take them; None for what they do not serve."""
+    steps = [axis.steps for axis in axes]
+    if len(axes) > 2 or None in steps:
+        return None
+    return tuple([number for pair in zip(*(steps if len(axes) == 2 else ((1, 1, 0, 1), *steps))) for number in pair])
 
 
 def check_gradient(axes, shape):
@@ -230,6 +238,7 @@ def cropped(padded, axes):
     return padded[(..., *(slice(a.low, s - a.high) for a, s in zip(axes, padded.shape[-len(axes) :])))]
 
 
+@lru_cache(maxsize=4096)
 def pooled_shape(shape, axes):
     """Return the shape of pooled images."""
     return (*shape[: -len(axes)], *(axis.size for axis in axes))

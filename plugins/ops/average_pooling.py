@@ -57,30 +57,33 @@ def avg_pool(xp, input, axes, padding_counts, divisor):
 
 
 def _in_c(call, xp, input, shape, axes, padding_counts, divisor):
-    """Call a kernel in C on images (M, *S)."""
-    if not input.flags.c_contiguous or not input.size or 0 in shape:
+    """Call a kernel in C on images (M, *S); the result has `shape`, or that of pooled images."""
+    if not input.flags.c_contiguous:
         return NotImplemented
-    out, n = xp.empty(shape, input.dtype), len(axes)
-    images, means, numbers = _plan(input.shape, shape[len(shape) - n :], tuple(axes))
+    shape, images, means, numbers = _plan(input.shape, shape and tuple(shape), tuple(axes))
+    if 0 in shape or not input.size:
+        return NotImplemented
+    out = xp.empty(shape, input.dtype)
     done = call(input.reshape(images), out.reshape(means), *numbers, padding_counts, divisor or 0)
     return out if done is None else done
 
 
 @lru_cache(maxsize=1024)
-def _plan(shape, size, axes):
-    """Return the shapes of images and their means with all other dimensions as one, and what C asks of the axes.
+def _plan(shape, out, axes):
+    """Return the result's shape, those of images and means with all other dimensions as one, and what C asks of axes.
 
-    That is kernel, stride and padding along each, zeros where windows are of different lengths.
+    `out` is the result's shape, None for pooled images. Of the axes C gets kernel, stride and padding along each, zeros
+    where windows are of different lengths.
     """
-    n = len(axes)
+    n, out = len(axes), out or pooled_shape(shape, axes)
     numbers = [number for axis in axes for number in (axis.steps[:3] if axis.steps else (0, 0, 0))]
-    return (-1, *shape[len(shape) - n :]), (-1, *size), tuple(numbers)
+    return out, (-1, *shape[len(shape) - n :]), (-1, *out[len(out) - n :]), tuple(numbers)
 
 
 @avg_pool.kernel("cpu")
 @native("avg_pool", otherwise=avg_pool)
 def avg_pool_in_c(call, xp, input, axes, padding_counts, divisor):
-    return _in_c(call, xp, input, pooled_shape(input.shape, axes), axes, padding_counts, divisor)
+    return _in_c(call, xp, input, None, axes, padding_counts, divisor)
 
 
 @avg_pool.kernel("cuda")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from plugrad.extend import Op, collect, composite, hookimpl, native, op
 
-from ._geometry import grid, per_axis, window_count
+from ._geometry import grid, key, per_axis, window_count
 
 
 def _places(kernel, dilation, stride, size):
     """For each position inside the kernel: the elements of the image that it meets, as slices."""
     for tap in grid(kernel):
         yield tuple(slice(k * d, k * d + (s - 1) * t + 1, t) for k, d, t, s in zip(tap, dilation, stride, size))
+
+
+@lru_cache(maxsize=1024)
+def _columns(shape, kernel, dilation, padding, stride):
+    """Return the shape of the columns of images of one."""
+    size = window_count(shape[2:], kernel, stride, dilation, padding, padding)
+    return shape[0], shape[1] * prod(kernel), prod(size)
 
 
 _SIZES = dict.fromkeys(("kernel", "dilation", "padding", "stride"), "ints")
@@ -34,16 +42,14 @@ def im2col(xp, input, kernel, dilation, padding, stride):
 @im2col.kernel("cpu")
 @native("unfold", otherwise=im2col)
 def im2col_in_c(call, xp, input, kernel, dilation, padding, stride):
-    size = window_count(input.shape[2:], kernel, stride, dilation, padding, padding)
-    columns = xp.empty((input.shape[0], input.shape[1] * prod(kernel), prod(size)), input.dtype)
+    columns = xp.empty(_columns(input.shape, kernel, dilation, padding, stride), input.dtype)
     done = call(xp.ascontiguousarray(input), columns, *kernel, *dilation, *padding, *stride)
     return columns if done is None else done
 
 
 @im2col.meta
 def im2col_meta(input, kernel, dilation, padding, stride):
-    size = window_count(input.shape[2:], kernel, stride, dilation, padding, padding)
-    return (input.shape[0], input.shape[1] * prod(kernel), prod(size)), input.dtype
+    return _columns(tuple(input.shape), kernel, dilation, padding, stride), input.dtype
 
 
 @im2col.vjp
@@ -113,6 +119,25 @@ def _numbers(function, kernel_size, dilation, padding, stride):
     return numbers
 
 
+@lru_cache(maxsize=1024, typed=True)
+def _cuts(shape, kernel_size, dilation, padding, stride):
+    """Return the numbers of `unfold` as pairs, checked."""
+    kernel, dilation, padding, stride = numbers = _numbers("unfold", kernel_size, dilation, padding, stride)
+    if len(shape) not in (3, 4) or 0 in shape[-3:]:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+            f"input, but got: {list(shape)}"
+        )
+    size = window_count(shape[-2:], kernel, stride, dilation, padding, padding)
+    if min(size) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {shape[-2:]}, kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, calculated shape of the array of sliding blocks as {size}, but its components must "
+            "be at least one."
+        )
+    return numbers
+
+
 @composite(fresh=True, at=("nn.functional.unfold",))
 def unfold_blocks(F, input, kernel_size, dilation=1, padding=0, stride=1):
     """Cut sliding blocks out of images, as columns (N, C * KH * KW, blocks).
@@ -125,22 +150,10 @@ def unfold_blocks(F, input, kernel_size, dilation=1, padding=0, stride=1):
     tensor([[[0., 2.],
              [1., 3.]]])
     """
-    kernel, dilation, padding, stride = _numbers("unfold", kernel_size, dilation, padding, stride)
-    if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
-        raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
-            f"input, but got: {list(input.shape)}"
-        )
-    size = window_count(input.shape[-2:], kernel, stride, dilation, padding, padding)
-    if min(size) < 1:
-        raise RuntimeError(
-            f"Given input with spatial size {tuple(input.shape[-2:])}, kernel_size={kernel}, dilation={dilation}, "
-            f"padding={padding}, calculated shape of the array of sliding blocks as {size}, but its components must "
-            "be at least one."
-        )
+    numbers = _cuts(tuple(input.shape), key(kernel_size), key(dilation), key(padding), key(stride))
     if input.ndim == 3:
-        return F.squeeze(F.im2col(F.unsqueeze(input, 0), kernel, dilation, padding, stride), 0)
-    return F.im2col(input, kernel, dilation, padding, stride)
+        return F.squeeze(F.im2col(F.unsqueeze(input, 0), *numbers), 0)
+    return F.im2col(input, *numbers)
 
 
 @unfold_blocks.samples
