@@ -357,6 +357,9 @@ class Captured:
             del recorder.steps[self.ends[0] :]
             return
         self.root_grads = [g._raw.value for g in ones]
+        led_to = [pair for pair in zip(leaves, grads) if pair[1] is not None]  # the others have no part in the results
+        if led_to:
+            self.wanted, grads = zip(*led_to)
         self.gradients = [None if g is None else g._raw.value for g in grads]
         self.ends.append(len(recorder.steps))
 

@@ -184,14 +184,15 @@ def _add_node(source):
         f"node, targets = Node(), ({''.join(one + ', ' for one in targets)})",
         f"node.edges = ({edges})",
         "node.fit = node.rare = None",
-        "node.seq, node.work = tick(), (program, instance, targets, args, kwargs)",
+        "lent = ref(node), instance",
+        "node.seq, node.work = tick(), (program, instance, targets, args, kwargs, lent)",
     ]
     if captured.spent is not None:
         source.lines.append("node.saved = None")
         return
     read = [s for s in (*program.given, *program.held) if s.value.buffer in program.read_late]
     saved = "".join(f"{source.source(s)}._raw, " for s in read if s.value.buffer.kind != "argument")
-    source.lines += [f"node.saved = ({saved})", "program.lent.append((ref(node), instance))"]
+    source.lines += [f"node.saved = ({saved})", "program.lent.append(lent)"]
 
 
 def written_back(program):
@@ -285,7 +286,7 @@ class CompiledFunctionBackward(Node):
     def pull(self, F, g, saved, retain):
         if self.work is None:
             raise RuntimeError(FREED)
-        program, instance, targets, args, kwargs = self.work
+        program, instance, *_, lent = self.work
         error = program.captured.spent
         if error is not None:
             raise type(error)(*error.args)
@@ -298,16 +299,14 @@ class CompiledFunctionBackward(Node):
             put_back()
         else:
             self.saved = self.work = None
-            lent = program.lent  # which other threads change, too
-            for pair in [pair for pair in tuple(lent) if pair[1] is instance]:
-                with suppress(ValueError):
-                    lent.remove(pair)
+            with suppress(ValueError):  # other threads change it, too
+                program.lent.remove(lent)
             program.give_back(instance)
         return gradients
 
     def _again(self, grads):
         """Return gradients that are recorded: the program runs again, op by op."""
-        program, instance, targets, args, kwargs = self.work
+        program, instance, targets, args, kwargs, _ = self.work
         if program.random or program.has_effects or places_of(program.function):
             raise RuntimeError(f"a compiled program that draws numbers or writes {_ONCE}")
         if not _is_as_at(self.seq, program, instance, args, kwargs):

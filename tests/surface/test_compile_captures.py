@@ -417,3 +417,13 @@ def test_objects_that_are_in_the_results_twice_stay_one(function):
 def test_results_of_other_classes_are_named():
     with pytest.warns(UserWarning, match="of the class SimpleNamespace.* return tensors"):
         compiled(lambda x: types.SimpleNamespace(y=x * 2))(torch.ones(2))
+
+
+def test_a_result_leads_to_what_it_is_computed_of_alone():
+    function = lambda x, y: (x * 2 + y.detach()).sin()  # noqa: E731
+    x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
+    result = compiled(function)(x, y)
+    assert [edge.variable for edge, _ in result.grad_fn.next_functions] == [x]
+    result.sum().backward()
+    agree(x.grad, torch.autograd.grad(function(x, y).sum(), x)[0], "gradient")
+    assert y.grad is None
