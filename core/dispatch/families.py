@@ -234,8 +234,7 @@ class Reduction(Op):
         self.dtype_index = self.index.get("dtype")
 
     def prepare(self, values, raw, ttype):
-        array = raw[0]
-        dtype = dtypes.from_numpy(array.dtype)
+        array, dtype = raw[0], dtypes.from_numpy(raw[0].dtype)
         asked = raw[self.dtype_index] if self.dtype_index is not None else None
         result = None
         if asked is not None:
@@ -247,8 +246,9 @@ class Reduction(Op):
         elif self.promote == "float" and not (dtype.is_floating_point or dtype.is_complex):
             result = dtypes.get_default_dtype()
         target = result or dtype
-        compute = getattr(dtypes, _COMPUTE_IN[target.name]) if target.name in _COMPUTE_IN else target
-        if compute is not dtype and (result is not None or target.name in _COMPUTE_IN):
+        whole = result is None and getattr(self.kernels.get(ttype.backend.name), "halves", False)
+        compute = target if whole else getattr(dtypes, _COMPUTE_IN.get(target.name, target.name))
+        if compute is not dtype:
             raw[0] = array = ttype.backend.cast(array, compute.numpy)
         if asked is not None:
             raw[self.dtype_index] = compute.numpy

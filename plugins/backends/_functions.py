@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import pathlib
 
-from plugrad.extend import load_inline
+from plugrad.extend import is_half, load_inline
 
 _load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), like=0, per="pack")
 _UNARY = {
@@ -22,7 +22,8 @@ _unary = {name: _load(name=name, arrays=1, types="floating") for name in {*_UNAR
 def _forms(name) -> tuple:
     """Return the kernels of two arrays of one shape, of one that is repeated, and of an array and a number."""
     part = _load(name=f"{name}_part", arrays=2, numbers=2, types="floating", sizes=False)
-    return _load(name=name, arrays=2, types="floating"), part, _load(name=f"{name}_number", arrays=1, numbers=2)
+    number = _load(name=f"{name}_number", arrays=1, numbers=2, types="floating")
+    return _load(name=name, arrays=2, types="floating"), part, number
 
 
 _binary = {name: _forms(name) for name in {*_BINARY.values()}}
@@ -62,7 +63,13 @@ def _has(array, shape):
 
 
 class Functions:
-    """CuPy's functions, of which some are kernels of ours."""
+    """CuPy's functions, of which some are kernels of ours.
+
+    `halves` are those that compute half precision in single, round once, and whose gradients by their formulas are of
+    half precision, too.
+    """
+
+    halves = frozenset({"add", "subtract", "multiply", "true_divide", "negative", "sqrt", "tanh", "abs", "absolute"})
 
     def __init__(self, cupy):
         self.cupy = cupy
@@ -70,11 +77,24 @@ class Functions:
     def __getattr__(self, name):
         function = getattr(self.cupy, name)
         if name in _UNARY:
-            function = _of_one(_unary[_UNARY[name]], function)
+            function = _of_one(_unary[_UNARY[name]], _in_single(function))
         elif name in _BINARY:
-            function = _of_two(*_binary[_BINARY[name]], function)
+            function = _of_two(*_binary[_BINARY[name]], _in_single(function))
         setattr(self, name, function)
         return function
+
+
+def _in_single(function):
+    """Return a function of elements that computes half precision in single and rounds once."""
+
+    def widened(*operands):
+        halves = [one.dtype for one in operands if hasattr(one, "dtype") and is_half(one.dtype)]
+        if not halves:
+            return function(*operands)
+        wide = [one.astype("float32") if hasattr(one, "dtype") else one for one in operands]
+        return function(*wide).astype(halves[0])
+
+    return widened
 
 
 def _of_one(kernel, otherwise):

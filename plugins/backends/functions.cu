@@ -13,8 +13,8 @@ UNARY(root, sqrt(a))
 UNARY(hyperbolic, tanh(a))
 UNARY(magnitude, fabs(a))
 
-// Of two arrays of one shape; of an array and one of `size_of_part` elements, which is repeated; and of an array and a number.
-// `turned`: the latter is the first operand.
+// Of two arrays of one shape; of an array and one of `size_of_part` elements, which is repeated; and of an array and a number,
+// which is not rounded to half precision. `turned`: the latter is the first operand.
 #define BINARY(NAME, VALUE)                                                                                            \
     template <typename T> struct NAME##_of {                                                                           \
         __device__ T operator()(T v, T w) const {                                                                      \
@@ -30,9 +30,11 @@ UNARY(magnitude, fabs(a))
         repeated(size, x, z, y, (unsigned)size_of_part, turned, NAME##_of<T>());                                       \
     }                                                                                                                  \
     template <typename T> __global__ void NAME##_number(long long size, const T *x, T *y, double number, double turned) { \
-        const T one = T(number);                                                                                       \
-        if (turned) pg_map(size, x, y, [=](T v) { return NAME##_of<T>()(one, v); });                                   \
-        else pg_map(size, x, y, [=](T v) { return NAME##_of<T>()(v, one); });                                          \
+        const pg_real<T> one = pg_real<T>(number);                                                                     \
+        pg_map(size, x, y, [=](T v) -> T {                                                                             \
+            const pg_real<T> a = turned ? one : pg_real<T>(v), b = turned ? pg_real<T>(v) : one;                       \
+            return VALUE;                                                                                              \
+        });                                                                                                            \
     }
 
 template <typename T, typename Map>

@@ -149,7 +149,7 @@ def summed_in_c(call, xp, input, dim, keepdim, scale, roots=False):
 
 
 @sum_.kernel("cuda")
-@native(cuda.rows, otherwise=sum_)
+@native(cuda.rows, otherwise=sum_, halves=True)
 def sum_on_cuda(call, xp, input, dim=None, keepdim=False, *, dtype=None):
     return NotImplemented if dtype is not None else cuda.summed(xp, input, dim, keepdim)
 
@@ -217,7 +217,7 @@ def mean_in_c(call, xp, input, dim=None, keepdim=False, *, dtype=None):
 
 
 @mean.kernel("cuda")
-@native(cuda.rows, otherwise=mean)
+@native(cuda.rows, otherwise=mean, halves=True)
 def mean_on_cuda(call, xp, input, dim=None, keepdim=False, *, dtype=None):
     count = count_of(input.shape, dim)
     return NotImplemented if dtype is not None else cuda.summed(xp, input, dim, keepdim, count)

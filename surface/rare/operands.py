@@ -46,9 +46,11 @@ def takes_halves(op, ttype, raw, half) -> bool:
         return False
     if any([value is not op.defaults[name] for name, value in zip(op.parameters[op.arity :], raw[op.arity :])]):
         return False
-    for position in range(op.arity):
-        if getattr(raw[position], "dtype", ttype.np) != ttype.np:
-            raw[position] = raw[position].astype("float32")
+    others = [at for at in range(op.arity) if getattr(raw[at], "dtype", ttype.np) != ttype.np]
+    if others and ttype.xp is not numpy:
+        return False
+    for position in others:
+        raw[position] = raw[position].astype("float32")
     return True
 
 
@@ -59,7 +61,7 @@ def in_halves(op, ttype, raw):
         return op.run_kernel(ttype, raw)
     single = ttype.to(float32)
     for position, operand in enumerate(operands):
-        if not hasattr(operand, "dtype"):
+        if not hasattr(operand, "dtype") and ttype.xp is numpy:
             operands[position] = numpy.asarray(single.constants.get(operand) or single.constant(operand), "float32")
     return function(*operands)
 
