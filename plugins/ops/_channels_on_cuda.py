@@ -11,11 +11,12 @@ from plugrad.extend import is_half, load_inline
 _load = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_name("normalization_channels.cu"), types="floating"
 )  # fmt: skip
+OF_STATISTICS = ("float32", "float64")  # which halves have in float32
 _moments = _load(name="channel_moments", arrays=3, numbers=2, per="block", wide=(1, 2))
 _sums = _load(name="channel_sums", arrays=5, numbers=2, per="block", wide=(2, 3, 4))
-_join_moments = _load(name="join_moments", arrays=4, numbers=2, per="row")
+_join_moments = _load(name="join_moments", arrays=4, numbers=2, per="row", types=OF_STATISTICS)
 _column_sums = _load(name="column_sums", arrays=6, numbers=3, per="block", wide=(2, 3, 4, 5))
-_join_sums = _load(name="join_sums", arrays=5, numbers=2, per="row")
+_join_sums = _load(name="join_sums", arrays=5, numbers=2, per="row", types=OF_STATISTICS)
 _scale = _load(name="scale_channels", arrays=6, numbers=5, per="row", wide=(2, 3))
 _scale_grad = _load(name="scale_channels_grad", arrays=10, numbers=5, per="row", wide=(3, 4, 6, 7, 8, 9))
 _row_moments = _load(name="row_moments", arrays=3, per="row", wide=(1, 2))

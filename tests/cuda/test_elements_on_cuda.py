@@ -1,10 +1,12 @@
 """Kernels of elements: those that an index names, and functions of one or two arrays and numbers."""
 
+import operator
+
 import numpy
 import pytest
 
 import plugrad as torch
-from plugrad.extend import load_inline
+from plugrad.extend import load_inline, refuse_outside
 
 F = torch.nn.functional
 
@@ -74,7 +76,7 @@ def test_an_index_out_of_range_is_told_and_nothing_is_touched(call, wrong):
 
 
 @pytest.mark.usefixtures("two_orders")
-def test_indices_of_other_integers():
+def test_indices_of_other_integers(cupy):
     """Of int32, and as classes of uint8: they are looked at, and put in order, as they are."""
     weight, at = torch.randn(5, 3), torch.tensor([4, 1, 1, 0], dtype=torch.int32)
     scores, classes = torch.randn(4, 3).log_softmax(1), torch.tensor([2, 0, 1, 1], dtype=torch.uint8)
@@ -86,7 +88,10 @@ def test_indices_of_other_integers():
         results.append((w.grad.cpu(), s.grad.cpu()))
     for here, there in zip(*results):
         torch.testing.assert_close(there, here)
-    F.nll_loss(s, classes.to("cuda") + 1)
+    narrow = cupy.asarray([2, 3], "uint8")
+    refuse_outside(cupy, narrow, 0, 4, IndexError)
+    torch.cuda.synchronize()
+    refuse_outside(cupy, narrow, 0, 3, IndexError)
     with pytest.raises(torch.AcceleratorError, match="out of (range|bounds)"):
         torch.cuda.synchronize()
 
@@ -176,7 +181,8 @@ def test_arithmetic_of_two_arrays(shapes, dtype):
     torch.manual_seed(2)
     x, y = [(4 * torch.randn(shape)).to(getattr(torch, dtype)) for shape in shapes]
     y = y.abs() + 1
-    for function in (torch.add, torch.sub, torch.mul, torch.div):
+    operators = operator.add, operator.sub, operator.mul, operator.truediv
+    for function in (torch.add, torch.sub, torch.mul, torch.div, *operators):
         here, there = function(x, y), function(x.cuda(), y.cuda())
         assert there.dtype is here.dtype and there.shape == here.shape
         assert torch.equal(there.cpu(), here)
