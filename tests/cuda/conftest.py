@@ -7,6 +7,7 @@ import os
 import pathlib
 import runpy
 import zlib
+from itertools import product
 
 import pytest
 
@@ -26,8 +27,9 @@ HERE = pathlib.Path(__file__).parent
 STAND_IN = "CUPY_ON_CPU" in os.environ
 EVERYTHING = os.environ.get("CUPY_ON_CPU", "all") == "all"
 ORDERS = 2  # in which each kernel runs, at least: each test has one of its own
+HALVES = "float16", "bfloat16"
 # Not stood in for: products by cuBLAS of half precision with results in float32, between which these run.
-ELSEWHERE = {f"attention.cu attention_{name} {half}" for name in ("weights", "slopes") for half in ("float16", "bfloat16")}
+ELSEWHERE = {" ".join(one) for one in product(["attention.cu"], ["attention_weights", "attention_slopes"], HALVES)}
 launches = {}  # by kernel and type of elements, tests
 
 

@@ -89,9 +89,9 @@ def test_indices_of_other_integers(cupy):
     for here, there in zip(*results):
         torch.testing.assert_close(there, here)
     narrow = cupy.asarray([2, 3], "uint8")
-    refuse_outside(cupy, narrow, 0, 4, IndexError)
+    refuse_outside(cupy, narrow, 0, 4, "{} is out of range".format)
     torch.cuda.synchronize()
-    refuse_outside(cupy, narrow, 0, 3, IndexError)
+    refuse_outside(cupy, narrow, 0, 3, "{} is out of range".format)
     with pytest.raises(torch.AcceleratorError, match="out of (range|bounds)"):
         torch.cuda.synchronize()
 
