@@ -1,4 +1,4 @@
-"""The data of sparse tensors: NumPy arrays of indices and values, in coordinate form or compressed by rows or columns.
+"""The data of sparse tensors in coordinate form: NumPy arrays of indices and values.
 
 Like an array it has `shape` and `dtype`, can be copied, cast and added: what a walk backward asks of a gradient.
 """
@@ -12,7 +12,7 @@ import numpy
 from plugrad.subclasses.held import HeldArray, adds_to_dense
 
 
-def _whole(shape) -> tuple:
+def whole(shape) -> tuple:
     """Return a shape whose places can be numbered in 64 bits; RuntimeError for one that has more."""
     shape = tuple(shape)
     if math.prod([n or 1 for n in shape]) >= 1 << 63:
@@ -29,9 +29,10 @@ class SparseArray(HeldArray):
 
     home = "cpu"  # the device type that these arrays are on
     layout = "sparse_coo"
+    batch_dim, blocksize = 0, ()  # what compressed ones may have
 
     def __init__(self, indices, values, shape, is_coalesced=False):
-        self.indices, self.values, self.shape = indices, values, _whole(shape)
+        self.indices, self.values, self.shape = indices, values, whole(shape)
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property
@@ -140,125 +141,3 @@ class SparseArray(HeldArray):
         return self
 
     __array_ufunc__ = adds_to_dense
-
-
-class CompressedArray(SparseArray):
-    """A matrix compressed by rows (`sparse_csr`) or columns (`sparse_csc`).
-
-    `starts` says for each row, or column, where its entries begin, and where the last one's end; `others` are the
-    entries' columns, or rows.
-    """
-
-    def __init__(self, layout, starts, others, values, shape):
-        self.layout, self.starts, self.others = layout, starts, others
-        self.values, self.shape, self.is_coalesced = values, _whole(shape), True
-
-    @property
-    def by(self) -> int:
-        """The dimension that is compressed."""
-        return 0 if self.layout == "sparse_csr" else 1
-
-    sparse_dim = 2
-
-    @property
-    def entries(self) -> int:
-        return len(self.others)
-
-    @property
-    def indices(self):
-        """The indices in coordinate form."""
-        numbers = numpy.repeat(numpy.arange(len(self.starts) - 1), numpy.diff(self.starts))
-        return numpy.stack([numbers, self.others] if self.by == 0 else [self.others, numbers])
-
-    def parts(self):
-        return self.starts, self.others
-
-    def with_values(self, values):
-        return CompressedArray(self.layout, self.starts, self.others, values, self.shape)
-
-    def copy(self):
-        return CompressedArray(self.layout, self.starts.copy(), self.others.copy(), self.values.copy(), self.shape)
-
-    def coordinates(self):
-        return SparseArray(self.indices, self.values, self.shape, self.by == 0)
-
-    def __iadd__(self, other):
-        if not self.is_like(other):
-            return NotImplemented
-        self.values = self.values + other.values
-        return self
-
-
-class BlockArray(CompressedArray):
-    """A matrix in blocks, compressed by rows (`sparse_bsr`) or columns (`sparse_bsc`) of blocks.
-
-    `values` are (blocks, height, width), and `blocksize` is (height, width).
-    """
-
-    def __init__(self, layout, starts, others, values, shape, blocksize):
-        super().__init__(layout, starts, others, values, shape)
-        self.blocksize = tuple(blocksize)
-
-    @property
-    def by(self) -> int:
-        return 0 if self.layout == "sparse_bsr" else 1
-
-    @property
-    def blocks(self):
-        """The rows of blocks, and the columns of blocks, in which the blocks stand."""
-        return super().indices
-
-    @property
-    def indices(self):
-        """The rows, and the columns, of all elements of the blocks: (2, blocks, height, width)."""
-        rows, columns = self.blocks[:, :, None, None] * numpy.array(self.blocksize)[:, None, None, None]
-        height, width = map(numpy.arange, self.blocksize)
-        return numpy.stack(numpy.broadcast_arrays(rows + height[:, None], columns + width))
-
-    def with_values(self, values):
-        return BlockArray(self.layout, self.starts, self.others, values, self.shape, self.blocksize)
-
-    def copy(self):
-        parts = (self.starts.copy(), self.others.copy(), self.values.copy())
-        return BlockArray(self.layout, *parts, self.shape, self.blocksize)
-
-    def order(self):
-        rows, columns = self.indices.reshape(2, -1)
-        return numpy.lexsort((columns, rows))
-
-    def coordinates(self):
-        order = self.order()
-        values = None if self.values is None else self.values.reshape(-1)[order]
-        return SparseArray(self.indices.reshape(2, -1)[:, order], values, self.shape, True)
-
-    def is_like(self, other) -> bool:
-        return super().is_like(other) and self.blocksize == other.blocksize
-
-    def transposed(self):
-        """Return the pattern of the transpose: the same blocks, seen by the other dimension."""
-        other = "sparse_bsc" if self.layout == "sparse_bsr" else "sparse_bsr"
-        return BlockArray(other, self.starts, self.others, None, self.shape[::-1], self.blocksize[::-1])
-
-
-def blocked(indices, layout, shape, blocksize) -> tuple:
-    """Return (the pattern of the blocks in which some elements are; for each element its block, row and column there).
-
-    `indices` are (2, elements).
-    """
-    by, size = 0 if layout == "sparse_bsr" else 1, numpy.array(blocksize)[:, None]
-    many = [n // b for n, b in zip(shape, blocksize)]
-    blocks, within = indices // size, indices % size
-    places, number = numpy.unique(blocks[by] * max(many[1 - by], 1) + blocks[1 - by], return_inverse=True)
-    starts = numpy.zeros(many[by] + 1, numpy.int64)
-    numpy.cumsum(numpy.bincount(places // max(many[1 - by], 1), minlength=many[by]), out=starts[1:])
-    pattern = BlockArray(layout, starts, places % max(many[1 - by], 1), None, shape, blocksize)
-    return pattern, (number.reshape(-1), *within)
-
-
-def compressed(array, layout) -> tuple:
-    """Return (the pattern of a coalesced matrix in a compressed layout, the order of its entries there)."""
-    by = 0 if layout == "sparse_csr" else 1
-    order = numpy.lexsort((array.indices[1 - by], array.indices[by]))
-    starts = numpy.zeros(array.shape[by] + 1, numpy.int64)
-    numpy.cumsum(numpy.bincount(array.indices[by], minlength=array.shape[by]), out=starts[1:])
-    return CompressedArray(layout, starts, array.indices[1 - by][order], None, array.shape), order

@@ -9,7 +9,8 @@ from plugrad import Tensor
 from plugrad.arguments import checked
 from plugrad.backends import warn_once
 from plugrad.extend import from_raw
-from plugrad.sparse.arrays import BlockArray, CompressedArray, SparseArray, blocked, compressed
+from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.compressed import BLOCKS, CompressedArray, compressed, compressed_dim
 from plugrad.sparse.tensors import (
     LAYOUTS,
     SparseTensor,
@@ -133,52 +134,111 @@ def _said_to_be_beta(layout, stacklevel=5) -> None:
 
 
 _PARTS = {0: ("crow_indices", "col_indices"), 1: ("ccol_indices", "row_indices")}
-_BLOCKS = ("sparse_bsr", "sparse_bsc")
 
 
 def _compressed_tensor(layout, starts, others, values, size, dtype, device, requires_grad):
-    by, in_blocks = 0 if layout in ("sparse_csr", "sparse_bsr") else 1, layout in _BLOCKS
-    of_starts, of_others = _PARTS[by]
     _said_to_be_beta(layout)
     values = _values(values, dtype, device)
-    starts, others = numpy_of(starts, numpy.int64), numpy_of(others, numpy.int64)
-    if in_blocks and values.ndim < 3:
-        raise RuntimeError(
-            "values must have dimensionality > sum of batch and block dimensionalities (=0 + 2) but got "
-            f"{values.ndim}: they are (blocks, height, width)"
-        )
-    if starts.ndim != 1 or others.ndim != 1 or values.ndim != (3 if in_blocks else 1):
-        raise NotImplementedError(
-            f"{layout} tensors have no batches or dense dimensions here: {of_starts} and {of_others} are 1-d, and "
-            f"values {'3-d' if in_blocks else '1-d'}. Write them in coordinate form, by sparse_coo_tensor"
-        )
-    if len(others) != len(values):
-        raise RuntimeError(
-            f"number of elements in {of_others} and values must agree, but they have {len(others)} and {len(values)}"
-        )
-    if not len(starts) or starts[0] != 0 or starts[-1] != len(others) or (numpy.diff(starts) < 0).any():
-        raise RuntimeError(
-            f"{of_starts} must begin with 0, not decrease, and end with the number of entries, {len(others)}, but they "
-            f"are {starts.tolist()[:8]}"
-        )
-    blocksize = tuple(values.shape[1:]) if in_blocks else (1, 1)
+    starts, others = _indices(starts), _indices(others)
+    if starts.dtype != others.dtype:
+        starts, others = starts.astype(numpy.int64), others.astype(numpy.int64)
+    batch, by, of_blocks = starts.ndim - 1, compressed_dim(layout), 2 * (layout in BLOCKS)
+    _check_dimensions(layout, starts, others, values, batch, of_blocks)
+    blocksize = tuple(values.shape[batch + 1 : batch + 1 + of_blocks])
     if size is None:
-        sizes = [len(starts) - 1, int(others.max()) + 1 if others.size else 0]
-        size = [n * b for n, b in zip(sizes if by == 0 else sizes[::-1], blocksize)]
-    if len(size) != 2 or 0 in blocksize or any(n % b for n, b in zip(size, blocksize)):
-        raise RuntimeError(f"a matrix of size {tuple(size)} can't be cut into blocks of {blocksize}")
-    if size[by] != (len(starts) - 1) * blocksize[by]:
-        raise RuntimeError(f"{of_starts} of {len(starts)} elements don't fit the size {tuple(size)}")
-    pattern = CompressedArray("sparse_csc" if by else "sparse_csr", starts, others, None, size)
-    many = [n // b for n, b in zip(size, blocksize)]
-    _check_indices(pattern.indices, many)
-    place = SparseArray(pattern.indices[::-1] if by else pattern.indices, None, many[::-1] if by else many).place()
-    if (numpy.diff(place) <= 0).any():
-        raise RuntimeError(f"{of_others} must be distinct and in order along each row or column")
-    pattern = BlockArray(layout, starts, others, None, size, blocksize) if in_blocks else pattern
+        counts = [starts.shape[-1] - 1, int(others.max()) + 1 if others.size else 0]
+        counts = [n * b for n, b in zip(counts if by == 0 else counts[::-1], blocksize or (1, 1))]
+        size = (*starts.shape[:-1], *counts, *values.shape[batch + 1 + of_blocks :])
+    pattern = CompressedArray(layout, starts, others, None, size, blocksize)
+    _check_sizes(pattern, values)
+    _check_entries(pattern)
     if requires_grad:
         return wrap(pattern.with_values(values.detach()._raw)).requires_grad_()
     return build(values, pattern)
+
+
+def _indices(given):
+    """Return indices as an array of int32 where they are that, else of int64."""
+    array = numpy_of(given)
+    return array if array.dtype == numpy.int32 else array.astype(numpy.int64, copy=False)
+
+
+def _check_dimensions(layout, starts, others, values, batch, of_blocks):
+    of_starts, of_others = _PARTS[compressed_dim(layout)]
+    if batch < 0:
+        raise RuntimeError(f"{of_starts} must have dimensionality >= 1 but got {starts.ndim}")
+    if starts.ndim != others.ndim:
+        raise RuntimeError(
+            f"{of_starts} and {of_others} dimensionalities must be equal but got {starts.ndim} and {others.ndim}, "
+            "respectively"
+        )
+    if values.ndim < 1 + batch + of_blocks:
+        raise RuntimeError(
+            f"values must have dimensionality > sum of batch and block dimensionalities (={batch} + {of_blocks}) but "
+            f"got {values.ndim}"
+        )
+    if 0 in values.shape[batch + 1 : batch + 1 + of_blocks]:
+        raise RuntimeError(f"blocks of values must have elements, but values have the shape {list(values.shape)}")
+
+
+def _check_sizes(pattern, values):
+    size, batch, blocksize, by = pattern.shape, pattern.batch_dim, pattern.blocksize, pattern.by
+    of_starts, of_others = _PARTS[by]
+    dense = values.ndim - batch - len(blocksize) - 1
+    if len(size) != batch + 2 + dense:
+        raise RuntimeError(
+            "tensor dimensionality must be sum of batch, base, and dense dimensionalities "
+            f"(={batch} + 2 + {dense}) but got {len(size)}"
+        )
+    batches = [tuple(one.shape[:batch]) for one in (*pattern.parts(), values)]
+    if any(one != size[:batch] for one in batches):
+        raise RuntimeError(
+            f"all batch dimensions of the provided size ({list(size[:batch])}), indices ({list(batches[0])}, "
+            f"{list(batches[1])}), and values ({list(batches[2])}) must be equal."
+        )
+    for i, b in enumerate(blocksize):
+        if size[batch + i] % b:
+            raise RuntimeError(
+                f"tensor shape[{batch + i}] (={size[batch + i]}) must be divisible with blocksize[{i}] (={b}) as "
+                "defined by values shape"
+            )
+    rows = size[batch + by] // (blocksize[by] if blocksize else 1)
+    if pattern.starts.shape[-1] != rows + 1:
+        raise RuntimeError(
+            f"{of_starts}.shape[-1] must be equal to the number of {('row', 'column')[by]}s + 1 (={rows + 1}), but got "
+            f"{pattern.starts.shape[-1]}"
+        )
+    if pattern.entries != values.shape[batch]:
+        raise RuntimeError(
+            f"{of_others}.shape[-1] must be equal to nnz (={values.shape[batch]}) as defined by values.shape[{batch}], "
+            f"but got {pattern.entries}"
+        )
+    if dense and size[batch + 2 :] != tuple(values.shape[batch + 1 + len(blocksize) :]):
+        raise RuntimeError(f"the last dimensions of values, {list(values.shape)}, must be those of size, {list(size)}")
+
+
+def _check_entries(pattern):
+    (starts, others), by, blocksize = pattern.parts(), pattern.by, pattern.blocksize or (1, 1)
+    of_starts, of_others = _PARTS[by]
+    of_rows, of_columns = ("nrows", "ncols") if by == 0 else ("ncols", "nrows")
+    columns = pattern.shape[pattern.batch_dim + 1 - by] // blocksize[1 - by]
+    counts = numpy.diff(starts)
+    for is_right, rule in (
+        ((starts[..., 0] == 0).all(), f"{of_starts}[..., 0] == 0"),
+        ((starts[..., -1] == pattern.entries).all(), f"{of_starts}[..., -1] == nnz"),
+        (((counts >= 0) & (counts <= columns)).all(),
+         f"0 <= {of_starts}[..., 1:] - {of_starts}[..., :-1] <= {of_columns}"),
+        (((others >= 0) & (others < columns)).all(), f"0 <= {of_others} < {of_columns}"),
+    ):  # fmt: skip
+        if not is_right:
+            raise RuntimeError(f"`{rule}` is not satisfied.")
+    places = pattern.places if by == 0 else pattern.places[[*range(pattern.batch_dim), -1, -2]]
+    rows, columns = places[-2:]
+    if ((numpy.diff(columns) <= 0) & (numpy.diff(rows) == 0)).any():
+        raise RuntimeError(
+            f"`{of_others}[..., {of_starts}[..., i - 1]:{of_starts}[..., i]] for all i = 1, ..., {of_rows} are sorted "
+            "and distinct along the last dimension values` is not satisfied."
+        )
 
 
 @checked(size="ints?", **_OPTIONS)
@@ -186,15 +246,16 @@ def sparse_csr_tensor(
     crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
     check_invariants=None,
 ):  # fmt: skip
-    """Return a sparse matrix compressed by rows.
+    """Return a sparse matrix compressed by rows, or a batch of them.
 
     Args:
         crow_indices: for each row where its entries begin, and at the end how many there are.
         col_indices: the entries' columns, in order in each row.
-        values: the entries.
+        values: the entries; each may be a dense tensor.
         size: the shape; by default the smallest that holds all.
 
-    Raises RuntimeError for indices that don't fit.
+    In a batch all three have its dimensions first: (*batch, rows + 1), (*batch, entries), (*batch, entries, *dense).
+    Indices of int32 stay that. Raises RuntimeError for indices that don't fit.
 
     >>> import plugrad as torch
     >>> torch.sparse_csr_tensor([0, 1, 2], [1, 0], [3.0, 4.0]).to_dense()
@@ -223,7 +284,7 @@ def sparse_bsr_tensor(
     Args:
         crow_indices: for each row of blocks where its blocks begin, and at the end how many there are.
         col_indices: the blocks' columns, counted in blocks, in order in each row.
-        values: (blocks, height, width).
+        values: (blocks, height, width, *dense); in a batch all three have its dimensions first.
         size: the shape; by default the smallest that holds all.
 
     Raises RuntimeError for indices that don't fit.
@@ -252,7 +313,7 @@ def sparse_compressed_tensor(
 ):  # fmt: skip
     """Return a matrix of layout sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
     name = _layout_name(layout)
-    if name not in ("sparse_csr", "sparse_csc", *_BLOCKS):
+    if name not in ("sparse_csr", "sparse_csc", *BLOCKS):
         raise RuntimeError(
             f"sparse_compressed_tensor expected sparse compressed tensor layout but got {str(layout).lower()}: write "
             "layout=torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr or torch.sparse_bsc"
@@ -292,56 +353,114 @@ def to_sparse(tensor, sparse_dim=None, *, layout=None, blocksize=None, dense_dim
     if isinstance(sparse_dim, type(LAYOUTS["sparse_coo"])):
         sparse_dim, layout = None, sparse_dim
     name = "sparse_coo" if layout is None else _layout_name(layout)
-    if name in _BLOCKS or blocksize is not None:
-        return _in_blocks(tensor, name, blocksize)
+    blocksize = _checked_blocksize(tensor, name, blocksize)
+    is_dense, source = not isinstance(tensor, SparseTensor), str(tensor.layout)[6:]
+    if not is_dense and dense_dim is not None:
+        with_it = "with dense_dim argument given"
+        raise RuntimeError(f"to_sparse: conversion from {source} to {name} {with_it} is not supported: leave it out")
     if name == "strided":
         return tensor.to_dense()
-    if not isinstance(tensor, SparseTensor):
-        tensor = _from_dense(tensor, sparse_dim)
-    elif name == tensor._raw.layout:
-        return tensor
     if name == "sparse_coo":
+        if is_dense:
+            return _from_dense(tensor, sparse_dim)
+        if sparse_dim not in (None, tensor.sparse_dim()):
+            raise RuntimeError(
+                "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not "
+                f"supported: write x.to_dense().to_sparse({sparse_dim})"
+            )
         return coordinates(tensor)
     _said_to_be_beta(name)
-    tensor = coalesce(tensor)
-    if tensor.ndim != 2 or tensor.dense_dim():
-        raise NotImplementedError(f"{name} tensors are matrices here, this one has {tensor.ndim} dimensions")
-    pattern, order = compressed(tensor._raw.pattern(), name)
-    return build(values_of(tensor)[from_raw(order)], pattern)
+    if is_dense:
+        return _dense_to_compressed(tensor, name, blocksize, dense_dim or 0)
+    if name == tensor._raw.layout and blocksize == tensor._raw.blocksize:
+        return tensor
+    return _to_compressed(tensor, name, blocksize)
 
 
-def _in_blocks(tensor, name, blocksize):
-    """Return a matrix in blocks: those in which an element is stored, or of a dense matrix one is not zero."""
+def _checked_blocksize(tensor, name, blocksize):
+    """Return (height, width) for the layouts of blocks, and () for others."""
     source = str(tensor.layout).removeprefix("torch.")
-    if blocksize is None or name not in _BLOCKS:
+    if (name in BLOCKS) != (blocksize is not None):
         given = "without blocksize argument given" if blocksize is None else "with blocksize argument given"
         raise RuntimeError(f"to_sparse: conversion from {source} to {name} {given} is not supported")
+    if blocksize is None:
+        return ()
     blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
     if len(blocksize) != 2:
         raise RuntimeError(f"to_{name}: blocksize needs to be a tuple of size 2, but got {len(blocksize)}")
     if min(blocksize) < 1:
         raise RuntimeError(f"to_{name}: blocksize needs to be positive, but got {list(blocksize)}")
-    if tensor.ndim < 2:
-        raise IndexError(f"to_{name}: blocks are of matrices, this tensor has {tensor.ndim} dimensions")
-    if tensor.ndim > 2:
-        raise NotImplementedError(f"{name} tensors are matrices here, this one has {tensor.ndim} dimensions")
-    shape = tuple(tensor.shape)
+    return blocksize
+
+
+def _check_divisible(name, shape, blocksize):
     if any(n % b for n, b in zip(shape, blocksize)):
         raise RuntimeError(
             f"to_{name}: tensor sparse size ({shape[0]},{shape[1]}) must be divisible by given blocksize "
             f"({blocksize[0]},{blocksize[1]})"
         )
-    _said_to_be_beta(name, 6)
-    if not isinstance(tensor, SparseTensor):
-        used = numpy.stack(numpy.nonzero(_from_dense(tensor.detach(), None)._raw.dense()))
-        pattern, _ = blocked(used, name, shape, blocksize)
-        return build(picked(tensor, pattern), pattern)
-    if name == tensor._raw.layout and blocksize == tensor._raw.blocksize:
-        return tensor
+
+
+def _dense_to_compressed(tensor, name, blocksize, dense_dim):
+    """Return the entries, or blocks, of a dense tensor in which an element is not zero."""
+    if tensor.ndim < 2:
+        raise IndexError(f"to_{name}: matrices are compressed, this tensor has {tensor.ndim} dimensions")
+    if not 0 <= dense_dim <= tensor.ndim - 2:
+        raise RuntimeError(
+            f"dense_to_{name}: dense_dim argument must be in [0,{tensor.ndim - 2}] range, but {dense_dim} is given"
+        )
+    count = tensor.ndim - dense_dim
+    _check_divisible(name, tensor.shape[count - 2 : count], blocksize)
+    used = _from_dense(tensor.detach(), count)._raw.indices
+    pattern, _ = compressed(used, name, tensor.shape, blocksize)
+    return build(picked(tensor, pattern), pattern)
+
+
+def _to_compressed(tensor, name, blocksize):
+    """Return a sparse tensor in a compressed layout: all that it stores, in blocks with the zeros between."""
+    source, layout = tensor._raw, _camel(name)
+    if tensor.is_sparse and source.sparse_dim != 2:
+        raise RuntimeError(
+            f"coo_to_{name}: conversion from Sparse to {layout} for input tensors with sparse_dim()!=2 is not "
+            f"supported: write x.to_dense().to_{name}(...)"
+        )
+    if source.batch_dim and blocksize and not source.blocksize:
+        raise RuntimeError(
+            f"sparse_compressed_to_{name}: conversion from {_camel(source.layout)} to {layout} for batched inputs is "
+            f"not supported: write x.to_dense().to_{name}(...)"
+        )
+    _check_divisible(name, tensor.shape[source.batch_dim :], blocksize)
+    dtype = numpy.int64 if tensor.is_sparse else source.starts.dtype
     tensor = coalesce(tensor)
-    pattern, places = blocked(tensor._raw.indices, name, shape, blocksize)
-    zeros = values_of(tensor).new_zeros((pattern.entries, *blocksize))
-    return build(zeros.index_put(tuple(map(from_raw, places)), values_of(tensor)), pattern)
+    pattern, (entry, *within) = compressed(tensor._raw.indices, name, tensor.shape, blocksize, dtype)
+    values, shape = values_of(tensor), (*pattern.others.shape, *blocksize)
+    if not blocksize:
+        order = from_raw(numpy.argsort(entry))
+        return build(values[order].reshape(*shape, *values.shape[1:]), pattern)
+    zeros = values.new_zeros((pattern.others.size, *blocksize, *values.shape[1:]))
+    blocks = zeros.index_put(tuple(map(from_raw, (entry, *within))), values)
+    return build(blocks.reshape(*shape, *values.shape[1:]), pattern)
+
+
+def _camel(name) -> str:
+    """Return PyTorch's word for a layout in messages: SparseCsr for sparse_csr."""
+    return "Sparse" + name[7:].capitalize()
+
+
+def compressed_without_entries(layout, shape, batch_dim, blocksize=(), dtype=numpy.int64):
+    """Return the pattern of matrices in which nothing is stored, in the layout `torch.sparse_csr` or another."""
+    name = _layout_name(layout)
+    if batch_dim < 0:
+        raise RuntimeError(f"torch.{name} tensors have at least two sparse dimensions, but the size is {list(shape)}")
+    if name in BLOCKS and not blocksize:
+        raise RuntimeError(
+            f"expected sparse compressed (non-block) tensor layout but got {_camel(name)}, whose blocksize isn't "
+            f"known: write torch.zeros(...).to_{name}(blocksize)"
+        )
+    batch, by = tuple(shape[:batch_dim]), compressed_dim(name)
+    rows = shape[batch_dim + by] // (blocksize[by] if blocksize else 1)
+    starts, others = numpy.zeros((*batch, rows + 1), dtype), numpy.zeros((*batch, 0), dtype)
+    return CompressedArray(name, starts, others, None, shape, blocksize)
 
 
 def _from_dense(tensor, sparse_dim):

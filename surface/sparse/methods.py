@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plugrad import Tensor
-from plugrad.arguments import is_int
+from plugrad.arguments import checked
 from plugrad.sparse import creation, products, resizing, rules
 from plugrad.sparse.tensors import LAYOUTS
 
@@ -13,45 +13,33 @@ sparse_resize_, sparse_resize_and_clear_ = resizing.sparse_resize_, resizing.spa
 resize_as_sparse_ = resizing.resize_as_sparse_
 
 
-def _refuse_dense(dense_dim, layout):
-    if dense_dim is None:
-        return
-    if not is_int(dense_dim):
-        raise TypeError(f"to_sparse_{layout}(): argument 'dense_dim' must be int, not {type(dense_dim).__name__}")
-    if dense_dim != 0:
-        raise RuntimeError(
-            f"dense_to_sparse_{layout}: dense_dim argument must be in [0,0] range, but {dense_dim} is given: elements "
-            "are numbers here, leave it out"
-        )
-
-
 def to_sparse_coo(self):
     """Return the tensor as a sparse one in coordinates."""
     return to_sparse(self)
 
 
+@checked(dense_dim="int?")
 def to_sparse_csr(self, dense_dim=None):
-    """Return the matrix compressed by rows."""
-    _refuse_dense(dense_dim, "csr")
-    return to_sparse(self, layout=LAYOUTS["sparse_csr"])
+    """Return the matrix, or batch of them, compressed by rows; the last `dense_dim` dimensions are dense."""
+    return to_sparse(self, layout=LAYOUTS["sparse_csr"], dense_dim=dense_dim)
 
 
+@checked(dense_dim="int?")
 def to_sparse_csc(self, dense_dim=None):
-    """Return the matrix compressed by columns."""
-    _refuse_dense(dense_dim, "csc")
-    return to_sparse(self, layout=LAYOUTS["sparse_csc"])
+    """Return the matrix, or batch of them, compressed by columns; the last `dense_dim` dimensions are dense."""
+    return to_sparse(self, layout=LAYOUTS["sparse_csc"], dense_dim=dense_dim)
 
 
+@checked(dense_dim="int?")
 def to_sparse_bsr(self, blocksize, dense_dim=None):
-    """Return the matrix in blocks of a size, compressed by rows of blocks."""
-    _refuse_dense(dense_dim, "bsr")
-    return to_sparse(self, layout=LAYOUTS["sparse_bsr"], blocksize=blocksize)
+    """Return the matrix, or batch of them, in blocks of a size, compressed by rows of blocks."""
+    return to_sparse(self, layout=LAYOUTS["sparse_bsr"], blocksize=blocksize, dense_dim=dense_dim)
 
 
+@checked(dense_dim="int?")
 def to_sparse_bsc(self, blocksize, dense_dim=None):
-    """Return the matrix in blocks of a size, compressed by columns of blocks."""
-    _refuse_dense(dense_dim, "bsc")
-    return to_sparse(self, layout=LAYOUTS["sparse_bsc"], blocksize=blocksize)
+    """Return the matrix, or batch of them, in blocks of a size, compressed by columns of blocks."""
+    return to_sparse(self, layout=LAYOUTS["sparse_bsc"], blocksize=blocksize, dense_dim=dense_dim)
 
 
 def sparse_dim(self) -> int:

@@ -9,8 +9,9 @@ from plugrad.arguments import checked
 from plugrad.extend import F, axes, from_raw
 from plugrad.overrides import overridable
 from plugrad.sparse import creation
-from plugrad.sparse.arrays import BlockArray, SparseArray
-from plugrad.sparse.rules import add, mul, total, transpose
+from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.rules import add, mul, total
+from plugrad.sparse.shapes import transpose
 from plugrad.sparse.tensors import SparseTensor, build, coalesce, coordinates, rule, values_of
 
 
@@ -104,7 +105,7 @@ def _blocks_dense(sparse, dense):
     array, values = sparse._raw, values_of(sparse)
     if dense.ndim == 1:
         return _blocks_dense(sparse, dense.unsqueeze(1)).squeeze(1)
-    rows, columns = map(from_raw, array.blocks)
+    rows, columns = map(from_raw, array.places)
     height, width = array.blocksize
     parts = values @ dense.reshape(-1, width, dense.shape[1])[columns]
     total = parts.new_zeros((array.shape[0] // height, height, dense.shape[1])).index_add(0, rows, parts)
@@ -112,7 +113,7 @@ def _blocks_dense(sparse, dense):
 
 
 def _sparse_dense(sparse, dense):
-    if isinstance(sparse._raw, BlockArray):
+    if sparse._raw.blocksize:
         return _blocks_dense(sparse, dense)
     rows, columns = map(from_raw, sparse._raw.indices)
     if dense.ndim == 1:
@@ -122,7 +123,7 @@ def _sparse_dense(sparse, dense):
 
 def _sparse_sparse(left, right):
     """Each entry (i, j) of the left meets all of the right's row j."""
-    layout = plugrad.sparse_csr if isinstance(left._raw, BlockArray) else left.layout
+    layout = plugrad.sparse_csr if left._raw.blocksize else left.layout
     left, right = coalesce(left), coalesce(right)
     starts = numpy.searchsorted(right._raw.indices[0], numpy.arange(right.shape[0] + 1))
     rows, middle = left._raw.indices
@@ -134,6 +135,14 @@ def _sparse_sparse(left, right):
     values = values_of(left)[from_raw(mine)] * values_of(right)[from_raw(theirs)]
     pairs = build(values, SparseArray(indices, None, (left.shape[0], right.shape[1])))
     return creation.to_sparse(coalesce(pairs), layout=layout)
+
+
+@rule("addmv")
+def addmv(input, mat, vec, *, beta=1, alpha=1):
+    """Return `beta * input + alpha * mat @ vec` of a sparse matrix."""
+    if vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    return addmm(input, mat, vec, beta=beta, alpha=alpha)
 
 
 @rule("addmm")
@@ -164,8 +173,8 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     """
     if not isinstance(input, SparseTensor) or not input.is_sparse_csr:
         raise RuntimeError("sampled_addmm: Expected self to have layout SparseCsr: convert it by .to_sparse_csr()")
-    rows, columns = map(from_raw, input._raw.indices)
-    values = (mat1.index_select(0, rows) * mat2.t().index_select(0, columns)).sum(-1) * alpha
+    *batch, rows, columns = map(from_raw, input._raw.indices)
+    values = (mat1[(*batch, rows)] * mat2.transpose(-2, -1)[(*batch, columns)]).sum(-1) * alpha
     result = build(values + values_of(input) * beta, input._raw.pattern())
     if out is None:
         return result
@@ -259,6 +268,12 @@ def spdiags(diagonals, offsets, shape, layout=None):
     tensor([[0., 2.],
             [0., 0.]])
     """
+    if diagonals.ndim not in (1, 2):
+        raise RuntimeError("Diagonals must be vector or matrix")
+    if offsets.ndim > 1:
+        raise RuntimeError("Offsets must be scalar or vector")
+    if offsets.dtype is not plugrad.int64:
+        raise RuntimeError(f"Offset Tensor must have dtype Long but got {offsets.dtype}: write offsets.long()")
     rows, numbers = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1).tolist()
     if len(numbers) != len(rows):
         raise RuntimeError(f"Number of diagonals ({len(rows)}) does not match the number of offsets ({len(numbers)})")

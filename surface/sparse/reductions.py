@@ -34,7 +34,7 @@ def _declare(name):
         if len(dims) == input.ndim:
             seen = None if len(values) else plugrad.zeros(1, dtype=plugrad.bool)
             total = of_all(values if len(values) else values.new_zeros(1), dtype=dtype, mask=seen)
-            result = build(total.reshape(1), array(numpy.zeros((len(shape), 1), int), None, shape))
+            result = creation.to_sparse(total.reshape(shape))  # a zero is not stored
         else:
             dtype = of_all(values.new_zeros(1), dtype=dtype).dtype  # what a dense tensor of this dtype would give
             indices, group = numpy.unique(indices, axis=1, return_inverse=True)

@@ -11,14 +11,19 @@ from plugrad.sparse.arrays import SparseArray
 from plugrad.sparse.tensors import SparseTensor, build, coordinates, factory, rule, values_of, wrap
 
 
-def without_entries(size, dense_dim=0, *, dtype=None, layout=None, requires_grad=False):
+def without_entries(
+    size, dense_dim=0, *, dtype=None, layout=None, requires_grad=False, blocksize=(), index_dtype=numpy.int64
+):
     """Return a sparse tensor of zeros; the last `dense_dim` dimensions are dense."""
     size = tuple(size)
     count = len(size) - dense_dim
     dtype = plugrad.get_default_dtype() if dtype is None else dtype
-    array = SparseArray(numpy.zeros((count, 0), numpy.int64), numpy.zeros((0, *size[count:]), dtype.numpy), size, True)
-    tensor = wrap(array) if layout is None else creation.to_sparse(wrap(array), layout=layout)
-    return tensor.requires_grad_(requires_grad)
+    if layout in (None, plugrad.sparse_coo):
+        pattern = SparseArray(numpy.zeros((count, 0), numpy.int64), None, size, True)
+    else:
+        pattern = creation.compressed_without_entries(layout, size, count - 2, blocksize, index_dtype)
+    values = numpy.zeros((*size[: pattern.batch_dim], 0, *blocksize, *size[count:]), dtype.numpy)
+    return wrap(pattern.with_values(values)).requires_grad_(requires_grad)
 
 
 @factory("zeros", "empty")
@@ -122,9 +127,30 @@ def resize_as_sparse_(self, the_template):
     >>> torch.eye(2).to_sparse().resize_as_sparse_(torch.eye(3).to_sparse()).shape
     torch.Size([3, 3])
     """
-    if not isinstance(the_template, SparseTensor):
-        raise RuntimeError("resize_as_sparse_: the template must be a sparse tensor: convert it by .to_sparse()")
+    for name, one in (("self", self), ("src", the_template)):
+        if not isinstance(one, SparseTensor):
+            raise RuntimeError(
+                f"resize_as_sparse_compressed_: {name}  expected sparse compressed tensor layout but got Strided: "
+                "convert it by .to_sparse()"
+            )
+    if not (self.is_sparse and the_template.is_sparse):
+        return _resize_compressed(self, the_template)
     return sparse_resize_(self, tuple(the_template.shape), the_template.sparse_dim(), the_template.dense_dim())
+
+
+def _resize_compressed(self, template):
+    """Give a compressed tensor the pattern of another, if that has another shape; what it stored is lost."""
+    mine, other = self._raw, template._raw
+    if mine.layout != other.layout:
+        raise RuntimeError(
+            "resize_as_sparse_compressed_tensor_: self and src must have the same layout, but got: self "
+            f"({self.layout}) and source ({template.layout})"
+        )
+    if mine.shape != other.shape or mine.values.shape != other.values.shape:
+        pattern = other.pattern()
+        pattern.starts, pattern.others = (part.astype(mine.starts.dtype) for part in other.parts())
+        self._raw = pattern.with_values(numpy.zeros(other.values.shape, mine.values.dtype))
+    return self
 
 
 @rule("resize_as_")

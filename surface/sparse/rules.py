@@ -8,8 +8,8 @@ import plugrad
 from plugrad import Tensor
 from plugrad.arguments import checked
 from plugrad.extend import axes, from_raw
-from plugrad.sparse import creation
-from plugrad.sparse.arrays import BlockArray, SparseArray
+from plugrad.sparse import creation, resizing
+from plugrad.sparse.arrays import SparseArray
 from plugrad.sparse.tensors import (
     SparseTensor,
     build,
@@ -22,7 +22,6 @@ from plugrad.sparse.tensors import (
     to_dense,
     unsupported,
     values_of,
-    wrap,
 )  # fmt: skip
 from plugrad.subclasses.held import check_leaf, take_over
 
@@ -90,18 +89,37 @@ def to(sparse, *args, **kwargs):
     return sparse if result is values or result.dtype is sparse.dtype else build(result, sparse._raw.pattern())
 
 
-@rule("zeros_like", "empty_like")
+for _name in ("ones_like", "full_like", "randn_like", "rand_like"):
+
+    @rule(_name)
+    def filled(sparse, *args, _name=_name, memory_format=None, **options):
+        if sparse.is_sparse:
+            raise unsupported(_name)
+        return build(getattr(plugrad, _name)(values_of(sparse).detach(), *args, **options), sparse._raw.pattern())
+
+
+@rule("empty_like")
+def empty_like(sparse, *, layout=None, **options):
+    if layout not in (None, sparse.layout):
+        raise RuntimeError(
+            f"empty_like with different sparse layout is not supported (self is {sparse.layout} but you requested "
+            f"{layout}): write zeros_like"
+        )
+    return zeros_like(sparse, **options)
+
+
+@rule("zeros_like")
 def zeros_like(sparse, *, dtype=None, layout=None, device=None, requires_grad=False, **others):
     if others.get("memory_format") is not None and sparse.layout is plugrad.sparse_coo:
         raise RuntimeError("memory format option is only supported by strided tensors: leave memory_format out")
     dtype, layout = dtype or sparse.dtype, layout or sparse.layout
     if layout is plugrad.strided:
         return plugrad.zeros(tuple(sparse.shape), dtype=dtype, requires_grad=requires_grad)
-    array = sparse._raw
-    values = numpy.zeros((0, *array.shape[array.sparse_dim :]), dtype.numpy)
-    empty = SparseArray(numpy.zeros((array.sparse_dim, 0), numpy.int64), values, array.shape, True)
-    blocksize = getattr(array, "blocksize", None) if layout in (plugrad.sparse_bsr, plugrad.sparse_bsc) else None
-    return creation.to_sparse(wrap(empty), layout=layout, blocksize=blocksize).requires_grad_(requires_grad)
+    array, blocks = sparse._raw, layout in (plugrad.sparse_bsr, plugrad.sparse_bsc)
+    return resizing.without_entries(
+        array.shape, sparse.dense_dim(), dtype=dtype, layout=layout, requires_grad=requires_grad,
+        blocksize=array.blocksize if blocks else (), index_dtype=array.parts()[0].dtype,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- sums, products
@@ -133,12 +151,12 @@ def add(input, other, *, alpha=1):
         return build(values_of(input) + values, input._raw.pattern())
     one, two, layout = coordinates(input), other._raw.coordinates(), input.layout
     indices = numpy.concatenate([one._raw.indices, two.indices], 1)
-    both = build(_joined([values_of(one), values]), SparseArray(indices, None, input.shape))
+    both = build(joined([values_of(one), values]), SparseArray(indices, None, input.shape))
     is_merged = one._raw.is_coalesced and two.is_coalesced
     return creation.to_sparse(coalesce(both) if is_merged else both, layout=layout)
 
 
-def _joined(values):
+def joined(values):
     dtype = values[0].dtype
     for value in values[1:]:
         dtype = plugrad.promote_types(dtype, value.dtype)
@@ -166,7 +184,7 @@ def mul(input, other):
             raise NotImplementedError("mul: a dense factor must broadcast to the shape of the sparse one, not beyond")
         values = picked(other.expand(tuple(input.shape)), input._raw)
         return build(values_of(input) * values, input._raw.pattern())
-    if isinstance(input._raw, BlockArray):
+    if not input.is_sparse and input._raw.is_like(other._raw):
         return build(values_of(input) * values_of(other), input._raw.pattern())
     if tuple(input.shape) != tuple(other.shape):
         try:
@@ -272,21 +290,36 @@ _copied = _in_place(lambda target, source: source.clone())
 # ---------------------------------------------------------------------------------------------------- reductions
 
 
+class _Sum(plugrad.autograd.Function):
+    """The sum of all elements, also of those that are not stored: each has a gradient."""
+
+    @staticmethod
+    def forward(ctx, sparse, dtype):
+        ctx.shape, ctx.dtype = tuple(sparse.shape), sparse.dtype
+        return total(sparse, dtype=dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.to(ctx.dtype).expand(ctx.shape), None
+
+
 @rule("sum", "nansum")
 def promoted_total(input, dim=None, keepdim=False, *, dtype=None):
     """`total` as the method: integers are added up as int64."""
     integral = not (input.is_floating_point() or input.is_complex())
-    return total(input, dim, keepdim, dtype=plugrad.int64 if dtype is None and integral else dtype)
+    dtype = plugrad.int64 if dtype is None and integral else dtype
+    return _Sum.apply(input, dtype) if dim is None and input.requires_grad else total(input, dim, keepdim, dtype=dtype)
 
 
 def total(input, dim=None, keepdim=False, *, dtype=None):
     """Sum over all dimensions, or some of them: sparse ones are left out of the indices."""
+    overall = dim is None or isinstance(dim, (tuple, list)) and not dim
+    input = input if overall else coordinates(input)
     values = values_of(input) if dtype is None else values_of(input).to(dtype)
-    if dim is None or isinstance(dim, (tuple, list)) and not dim:
+    if overall:
         return values.sum()
     dims = axes(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), input.ndim)
-    array = input._raw.coordinates()
-    count = array.sparse_dim
+    array, count = input._raw, input._raw.sparse_dim
     inner = [d - count + 1 for d in dims if d >= count]
     values = values.sum(inner, keepdim) if inner else values
     shape = [1 if d in dims else n for d, n in enumerate(array.shape) if keepdim or d not in dims]
@@ -310,112 +343,7 @@ def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
 rules["any"] = lambda input, dim=None, keepdim=False: values_of(input).any()
 
 
-# ---------------------------------------------------------------------------------------------------- shapes
-
-
-def _permuted(input, dims):
-    if isinstance(input._raw, BlockArray):
-        return build(values_of(input).transpose(1, 2), input._raw.transposed()) if dims[0] else input
-    array, count = input._raw.coordinates(), input._raw.sparse_dim
-    if sorted(dims[:count]) != list(range(count)):
-        raise RuntimeError(
-            "transpositions between sparse and dense dimensions are not allowed. Only transpositions within sparse and "
-            "dense dimensions are supported; write x.to_dense() first"
-        )
-    values = values_of(input).permute(0, *(d - count + 1 for d in dims[count:]))
-    pattern = SparseArray(array.indices[list(dims[:count])], None, [array.shape[d] for d in dims])
-    if input.is_sparse:
-        return build(values, pattern)
-    other = "sparse_csc" if input.is_sparse_csr else "sparse_csr"  # the same memory, seen by the other dimension
-    mirrored = type(input._raw)(other, input._raw.starts, input._raw.others, None, pattern.shape)
-    return build(values_of(input), mirrored)
-
-
-@rule("t", "numpy_T", "adjoint")
-def transposed(input):
-    if input.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return _permuted(input, tuple(range(input.ndim))[::-1])
-
-
-@rule("transpose", "swapaxes", "swapdims")
-def transpose(input, dim0, dim1):
-    dims = list(range(input.ndim))
-    a, b = axes(dim0, input.ndim), axes(dim1, input.ndim)
-    dims[a], dims[b] = dims[b], dims[a]
-    return _permuted(input, dims)
-
-
-@rule("permute")
-def permute(input, *dims):
-    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
-    if len(dims) != input.ndim:
-        raise RuntimeError(
-            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}"
-        )
-    return _permuted(input, list(axes(tuple(dims), input.ndim)))
-
-
-@rule("unsqueeze")
-def unsqueeze(input, dim):
-    array, dim = input._raw.coordinates(), axes(dim, input.ndim + 1)
-    shape = (*array.shape[:dim], 1, *array.shape[dim:])
-    if dim > array.sparse_dim:
-        return build(values_of(input).unsqueeze(dim - array.sparse_dim + 1), SparseArray(array.indices, None, shape))
-    indices = numpy.insert(array.indices, dim, 0, axis=0)
-    return build(values_of(input), SparseArray(indices, None, shape))
-
-
-@rule("cat", "concat")
-def cat(tensors, dim=0):
-    for place, one in enumerate(tensors):
-        if not isinstance(one, SparseTensor) or not one.is_sparse:
-            raise RuntimeError(
-                f"Concatenating sparse tensors, but a dense tensor was found at position {place}. Convert it by "
-                ".to_sparse()"
-            )
-    first = tensors[0]._raw
-    dim, start, indices = axes(dim, first.ndim), 0, []
-    _check_alike([one._raw for one in tensors], dim)
-    total, values = sum(one._raw.shape[dim] for one in tensors), []
-    for one in tensors:
-        moved, size = one._raw.indices.copy(), one._raw.shape[dim]
-        if dim < first.sparse_dim:
-            moved[dim] += start
-            values.append(values_of(one))
-        else:  # each element is as long as the result is, and zero where the other tensors have theirs
-            values.append(_between_zeros(values_of(one), dim - first.sparse_dim + 1, start, total - start - size))
-        start += size
-        indices.append(moved)
-    shape = (*first.shape[:dim], total, *first.shape[dim + 1 :])
-    return build(_joined(values), SparseArray(numpy.concatenate(indices, 1), None, shape))
-
-
-def _between_zeros(values, dim, before, after):
-    sides = [values.new_zeros([*values.shape[:dim], size, *values.shape[dim + 1 :]]) for size in (before, after)]
-    return plugrad.cat([sides[0], values, sides[1]], dim)
-
-
-def _check_alike(arrays, dim):
-    first = arrays[0]
-    inner = (first.sparse_dim, first.ndim - first.sparse_dim)
-    for place, one in enumerate(arrays):
-        if one.ndim != first.ndim or any(n != m for d, (n, m) in enumerate(zip(one.shape, first.shape)) if d != dim):
-            raise RuntimeError(
-                f"All tensors must have the same shape: {list(first.shape)} (except in the concatenating dimension), "
-                f"but found shape: {list(one.shape)} at position {place}."
-            )
-        if one.sparse_dim != inner[0]:
-            raise RuntimeError(
-                f"All tensors must have the same sparse_dim and dense_dim: {inner[0]}, {inner[1]}, but tensor at "
-                f"position {place} has {one.sparse_dim}, {one.ndim - one.sparse_dim}."
-            )
-
-
-@rule("stack")
-def stack(tensors, dim=0):
-    return cat([unsqueeze(one, axes(dim, one.ndim + 1)) for one in tensors], dim)
+# ---------------------------------------------------------------------------------------------------- parts
 
 
 @rule("index_select")
@@ -441,14 +369,24 @@ def index_select(input, dim, index):
     return build(values_of(input)[from_raw(entries)], pattern)
 
 
-@rule("select")
+@rule("select", "select_copy")
 def select(input, dim, index):
     dim = axes(dim, input.ndim)
     if not -input.shape[dim] <= index < input.shape[dim]:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
         )
-    chosen = index_select(input, dim, plugrad.tensor([index]))
+    if dim < input._raw.batch_dim:
+        pattern = input._raw.pattern()
+        pattern.starts, pattern.others = (part.take(index, dim) for part in pattern.parts())
+        pattern.shape = (*pattern.shape[:dim], *pattern.shape[dim + 1 :])
+        return build(values_of(input).select(dim, index), pattern)
+    if input._raw.batch_dim:
+        raise RuntimeError(
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors. Select "
+            "from the batch first, or write x.to_sparse()"
+        )
+    chosen = index_select(coordinates(input), dim, plugrad.tensor([index]))
     return total(chosen, dim if input.ndim > 1 else None).to(input.dtype)
 
 

@@ -14,7 +14,8 @@ from plugrad import Tensor, autograd
 from plugrad.arguments import refuse_wrong
 from plugrad.extend import from_raw
 from plugrad.printing import tensor_str
-from plugrad.sparse.arrays import BlockArray, SparseArray
+from plugrad.sparse.arrays import SparseArray
+from plugrad.sparse.compressed import CompressedArray
 from plugrad.subclasses.held import Held, name_of, tensor_around
 from plugrad.tensor.layouts import factories, layout
 from plugrad.tensor.tensor import tensor_of
@@ -51,31 +52,34 @@ def unsupported(what):
     )
 
 
-# Rules that compute with the values alone, or with blocks as they are; for others a tensor in blocks is one in COO.
-_TAKE_BLOCKS = frozenset(
+# Rules that compute with the values alone, or know batches, blocks and dense dimensions of compressed tensors; for
+# others such a tensor is one in COO.
+_TAKE_ALL = frozenset(
     "abs neg sqrt square sign sgn sin tan asin atan sinh tanh asinh atanh expm1 log1p ceil floor round trunc frac erf "
     "erfinv deg2rad rad2deg relu functional_relu isnan isinf isneginf isposinf signbit conj conj_physical real imag "
     "angle nan_to_num positive float double half bfloat16 long int short char byte bool cfloat cdouble to_dense detach "
     "clone contiguous lift_fresh type to cpu type_as zeros_like empty_like add __add__ __radd__ sub __sub__ subtract "
     "mul __mul__ __rmul__ multiply div true_divide divide __truediv__ pow __pow__ any t numpy_T adjoint transpose "
-    "swapaxes swapdims permute mm matmul mv __matmul__ linalg_matmul __rmatmul__ linear zero_ copy_ resize_as_".split()
+    "swapaxes swapdims permute mm matmul mv __matmul__ linalg_matmul __rmatmul__ linear zero_ copy_ resize_as_ select "
+    "select_copy ones_like full_like randn_like rand_like getitem __getitem__".split()
 )
 
 
-def _is_blocked(value) -> bool:
-    return isinstance(value, SparseTensor) and isinstance(value._raw, BlockArray)
+def _is_matrices(value) -> bool:
+    """Whether a value is compressed and more than one matrix of numbers: a batch, in blocks, or of dense parts."""
+    return isinstance(value, SparseTensor) and not value.is_sparse and not value._raw.is_matrix
 
 
-def _takes_blocks(name, args) -> bool:
-    """Whether a rule can be called with these arguments: as far as they are in blocks, all in the same."""
-    base = name[:-1] if name.endswith("_") and name[:-1] in _TAKE_BLOCKS else name
+def _takes(name, args) -> bool:
+    """Whether a rule can be called with these arguments as they are."""
+    base = name[:-1] if name.endswith("_") and name[:-1] in _TAKE_ALL else name
     base = f"__{base[3:]}" if base.startswith("__i") else base
     sparse = [value for value in args if isinstance(value, SparseTensor)]
-    if not any(map(_is_blocked, sparse)):
+    if not any(map(_is_matrices, sparse)):
         return True
     if base == "sum":
         return all(value is None for value in args[1:])
-    return base in _TAKE_BLOCKS and all(one._raw.is_like(sparse[0]._raw) for one in sparse[1:])
+    return base in _TAKE_ALL and all(one._raw.is_like(sparse[0]._raw) for one in sparse[1:])
 
 
 class SparseTensor(Held, Tensor):
@@ -93,8 +97,8 @@ class SparseTensor(Held, Tensor):
             if "size" in names and "input" not in names:  # of what makes tensors
                 raise TypeError(f"{name}(): argument 'size' must be tuple of ints, not Tensor: write x.shape")
             raise unsupported(name)
-        if not _takes_blocks(name, args):
-            args = [coordinates(value) if _is_blocked(value) else value for value in args]
+        if not _takes(name, args):
+            args = [coordinates(value) if _is_matrices(value) else value for value in args]
         result = function(*args, **kwargs)
         return result if out is None else write_out(name, result, out)
 
@@ -232,7 +236,7 @@ class SparseTensor(Held, Tensor):
 
     def dense_dim(self) -> int:
         """Return the number of dense dimensions."""
-        return self._raw.ndim - self._raw.sparse_dim
+        return self._raw.ndim - self._raw.batch_dim - self._raw.sparse_dim
 
     _dimI, _dimV = sparse_dim, dense_dim
 
@@ -307,7 +311,7 @@ def wrap(array):
     return tensor_around(SparseTensor, array, plugrad.device("cpu").tensor_type(array.dtype))
 
 
-for _class in (SparseArray, *SparseArray.__subclasses__(), BlockArray):
+for _class in (SparseArray, CompressedArray):
     tensor_of[_class] = wrap
 
 
@@ -366,8 +370,8 @@ def coordinates(sparse):
     if sparse.is_sparse:
         return sparse
     pattern, values = sparse._raw.pattern(), values_of(sparse)
-    order = pattern.order()
-    return build(values if order is None else values.reshape(-1)[from_raw(order)], pattern.coordinates())
+    values, order = pattern.flat(values), pattern.order()
+    return build(values if order is None else values[from_raw(order)], pattern.coordinates())
 
 
 def coalesce(sparse):

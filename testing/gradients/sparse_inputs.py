@@ -45,38 +45,22 @@ def _values(x):
 def _rebuild(x, masked):
     """Return the function that makes a sparse tensor like `x` of what `_leaf` returned."""
     x = x.detach()
-    pattern = x if masked else _full(x)
+    if not masked:
+        full = _full(x)
+        return lambda values: values.sparse_mask(full)
     if x.layout is plugrad.sparse_coo:
         return lambda values: plugrad.sparse_coo_tensor(
-            pattern._indices(), values if masked else _in_order(values, x.sparse_dim()), x.shape,
-            is_coalesced=pattern.is_coalesced(),
+            x._indices(), values, x.shape, is_coalesced=x.is_coalesced()
         )  # fmt: skip
-    names = _COMPRESSED[str(x.layout).removeprefix("torch.")]
-    parts = [getattr(pattern, name)() for name in names]
-    blocksize = tuple(x.values().shape[1:])
-    columns = x.layout in (plugrad.sparse_csc, plugrad.sparse_bsc)
-    return lambda values: plugrad.sparse_compressed_tensor(
-        *parts, values if masked else _in_blocks(values, blocksize, columns), x.shape, layout=x.layout
-    )
+    parts = [getattr(x, name)() for name in _COMPRESSED[str(x.layout).removeprefix("torch.")]]
+    return lambda values: plugrad.sparse_compressed_tensor(*parts, values, x.shape, layout=x.layout)
 
 
 def _full(x):
     """A tensor in the layout of `x` that stores every element."""
-    ones = plugrad.ones(x.shape)
+    ones, dense = plugrad.ones(x.shape), x.dense_dim()
     if x.layout is plugrad.sparse_coo:
         return ones.to_sparse(x.sparse_dim())
-    return ones.to_sparse(layout=x.layout, blocksize=tuple(x.values().shape[1:]) or None)
-
-
-def _in_blocks(dense, blocksize, columns):
-    """Return the elements of a matrix as the values of one that stores them all, single or in blocks."""
-    if not blocksize:
-        return (dense.t() if columns else dense).reshape(-1)
-    height, width = blocksize
-    many = dense.shape[0] // height, dense.shape[1] // width
-    blocks = dense.reshape(many[0], height, many[1], width).permute((2, 0, 1, 3) if columns else (0, 2, 1, 3))
-    return blocks.reshape(-1, height, width)
-
-
-def _in_order(dense, sparse_dims):
-    return dense.reshape(-1, *dense.shape[sparse_dims:])
+    batch = x.ndim - dense - 2
+    blocksize = tuple(x.values().shape[batch + 1 : x.values().ndim - dense])
+    return ones.to_sparse(layout=x.layout, blocksize=blocksize or None, dense_dim=dense)

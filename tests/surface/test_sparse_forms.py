@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+import re
 import warnings
 
 import pytest
@@ -45,7 +48,26 @@ T.masked.amin(T.sparse_coo_tensor(size=(2, 3)), 0, mask=m) | T.masked.prod(n, ma
 T.masked.amax(i, 1, keepdim=True, mask=m[0]) | T.masked.amin(T.sparse_coo_tensor(size=(2, 3)), 0) | T.masked.prod(n)
 T.masked.amax(s, mask=m & False).to_dense() | T.masked.sum(h, 0).to_dense() | T.masked.sum(D, 0, mask=m)
 T.masked.sum(D, 1, mask=m.to_sparse()) | T.masked.mean(r, 1, keepdim=True, mask=m) | T.masked.mean(i, 0)
-T.masked.sum(r, 0, keepdim=True) | T.masked.amax(r, (0, 1), keepdim=True) | T.masked.sum(b, (0, 2)) | T.masked.sum(s, 2)
+B | B.to_sparse() | B.to_sparse_csc() | B.to_sparse_bsr((1, 1)) | B.transpose(1, 2) | B.transpose(0, 1) | B[1] | B[1, 0]
+B[0, 1, 2] | B.select(2, 0) | B * 2 | -B | B + B | B.sum() | B.clone() | B.double() | T.zeros_like(B) | B.to_dense()
+T.zeros_like(B, layout=T.sparse_csc) | T.ones_like(B) | T.full_like(B, 2.0) | B.dense_dim()
+T.empty_like(B, layout=T.strided) | T.ones_like(s) | A.to_sparse_csr(dense_dim=1) | A.to_sparse_bsr((1, 2), dense_dim=1)
+A.to_sparse_csr(dense_dim=1).sin() | A.to_sparse_csr(dense_dim=1).to_sparse_bsr((2, 2))
+A.to_sparse_csr(dense_dim=1)[0] | A.to_sparse_bsc((2, 1)) | A.to_sparse_bsc((2, 1)).transpose(1, 2)
+A.to_sparse_bsc((2, 1)).to_sparse_bsr((2, 1)) | A.to_sparse_csr(dense_dim=2) | A.to_sparse_csr(dense_dim=1).t()
+A.to_sparse(2).to_sparse_csr() | A.to_sparse().to_sparse_csr() | B.to_sparse(2) | A.to_sparse(2).to_sparse_bsr((1, 1))
+(A > 1).to_sparse_csr() | D[0].to_sparse_csr() | T.zeros(2, 3, 4, layout=T.sparse_csr)
+T.zeros(2, 3, layout=T.sparse_bsr) | T.sparse.sampled_addmm(B, A[:, :, :2], A) | T.addmv(T.ones(2), r, T.ones(3))
+A.sparse_mask(B) | A.sparse_mask(A.to_sparse_csr(dense_dim=1)) | r.clone().resize_as_sparse_(s)
+r.clone().resize_as_sparse_(D) | s.to_sparse(1) | T.select_copy(r, 0, 1) | I.crow_indices() | (I * 2).col_indices()
+I.to_sparse_csc().row_indices() | T.zeros_like(I).crow_indices() | I.to_sparse_bsr((1, 1)).crow_indices()
+I.to_sparse().indices() | T.sparse_csr_tensor([[0, 1], [0, 1]], [[0], [1]], [[[1.0, 2]], [[3, 4]]])
+T.sparse_bsr_tensor([[0, 1], [0, 1]], [[0], [1]], [[[[1.0, 2]]], [[[3, 4]]]])
+T.sparse_csr_tensor([[0, 1]], [0], [1.0]) | T.sparse_csr_tensor(0, 0, [1.0]) | T.sparse_bsr_tensor([0, 1], [0], [1.0])
+T.sparse.spdiags(D, T.tensor([[0, 1]]), (3, 3)) | T.sparse.spdiags(D, T.tensor([0.0, 1]), (3, 3))
+T.sparse.spdiags(A, T.tensor([0]), (3, 3)) | T.masked.sum(s * 0, (0, 1))
+T.masked.amax(s * 0, (), mask=m, keepdim=True) | T.masked.sum(r, 0, keepdim=True)
+T.masked.amax(r, (0, 1), keepdim=True) | T.masked.sum(b, (0, 2)) | T.masked.sum(s, 2)
 """.strip()
 ALL = [expression.strip() for line in EXPRESSIONS.splitlines() for expression in line.split(" | ")]
 
@@ -57,7 +79,9 @@ def names(T):
         "T": T, "D": D, "o": T.tensor(2.0), "n": T.tensor(3.0).to_sparse(), "s": D.to_sparse(), "r": D.to_sparse_csr(),
         "i": D.long().to_sparse(), "m": D > 0, "u": T.sparse_coo_tensor([[0, 0], [1, 1]], [0.25, 0.5], (2, 3)),
         "u0": T.sparse_coo_tensor(no_dims, T.tensor([2.0, 3.0]), ()), "h": T.ones(2, 2, 3).to_sparse(2),
-        "b": T.arange(12.0).reshape(2, 2, 3).to_sparse(),
+        "b": T.arange(12.0).reshape(2, 2, 3).to_sparse(), "A": T.arange(12.0).reshape(2, 2, 3),
+        "B": T.tensor([[[1.0, 0, 2], [0, 3, 0]], [[0, 4, 0], [5, 0, 6]]]).to_sparse_csr(),
+        "I": T.sparse_csr_tensor(T.tensor([0, 1, 2], dtype=T.int32), T.tensor([1, 0], dtype=T.int32), T.ones(2)),
     }  # fmt: skip
 
 
@@ -99,6 +123,50 @@ def test_gradients_pass_through_tensors_without_dimensions_and_products_in_batch
         T.bmm(batch, dense).square().sum().backward()
         grads[T] = [x.grad.tolist(), dense.grad.tolist(), batch.grad.to_dense().tolist()]
     assert grads[torch] == grads[plugrad]
+
+
+def test_invalid_compressed_tensors_are_refused_with_the_invariant_that_is_broken():
+    for error, parts in {
+        "crow_indices[..., 0] == 0": ([1, 1], [0], [1.0], (1, 2)),
+        "crow_indices[..., -1] == nnz": ([0, 2], [0], [1.0], (1, 2)),
+        "0 <= crow_indices[..., 1:] - crow_indices[..., :-1] <= ncols": ([0, 2, 1], [0], [1.0], (2, 2)),
+        "0 <= col_indices < ncols": ([0, 1], [2], [1.0], (1, 2)),
+        "are sorted and distinct": ([0, 2], [1, 0], [1.0, 2.0], (1, 2)),
+        "(=0 + 2 + 0) but got 3": ([0, 1], [0], [1.0], (1, 1, 1)),
+        "all batch dimensions of the provided size ([2])": ([[0, 1]], [[0]], [[1.0]], (2, 1, 1)),
+        "must be equal to nnz (=2)": ([0, 1], [0], [1.0, 2.0], (1, 2)),
+        "number of rows + 1 (=3)": ([0, 1], [0], [1.0], (2, 2)),
+    }.items():
+        with pytest.raises(RuntimeError, match=re.escape(error)):
+            plugrad.sparse_csr_tensor(*parts)
+    with pytest.raises(RuntimeError, match="must be divisible with blocksize"):
+        plugrad.sparse_bsr_tensor([0, 1], [0], [[[1.0, 2.0]]], (1, 3))
+    with pytest.raises(RuntimeError, match="same number of specified elements per batch"):
+        plugrad.tensor([[[1.0, 0]], [[1, 1]]]).to_sparse_csr()
+
+
+@pytest.mark.parametrize("layout", ["sparse_csr", "sparse_bsc"])
+def test_gradients_reach_batches_of_matrices_with_dense_parts(layout):
+    x = plugrad.arange(24.0, dtype=plugrad.float64).reshape(2, 2, 2, 3).requires_grad_()
+    blocksize = (1, 2) if layout == "sparse_bsc" else None
+    sparse = x.to_sparse(layout=getattr(plugrad, layout), blocksize=blocksize, dense_dim=1)
+    (sparse * sparse.to_sparse().to_dense()).to_dense().sum().backward()
+    assert plugrad.equal(x.grad, 2 * x)
+    leaf = sparse.detach().requires_grad_()
+    assert plugrad.autograd.gradcheck(lambda x: x.to_dense().square(), leaf, masked=True)
+    assert plugrad.autograd.gradcheck(lambda x: x.to_dense(masked_grad=False).square(), leaf, masked=False)
+    leaf.sum().backward()
+    assert leaf.grad.tolist() == plugrad.ones(2, 2, 2, 3).tolist()
+
+
+def test_batches_of_compressed_matrices_are_pickled_and_saved_with_their_indices():
+    x = plugrad.arange(1.0, 9.0).reshape(2, 2, 2).to_sparse_bsr((1, 2))
+    file = io.BytesIO()
+    plugrad.save(x, file)
+    file.seek(0)
+    for one in (pickle.loads(pickle.dumps(x)), plugrad.load(file)):
+        assert one.layout is plugrad.sparse_bsr and one.crow_indices().tolist() == x.crow_indices().tolist()
+        assert plugrad.equal(one.to_dense(), x.to_dense())
 
 
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
