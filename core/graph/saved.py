@@ -30,7 +30,7 @@ class Packed:
         """Return the raw array again."""
         tensor = self.unpacker(self.packed)
         if not hasattr(tensor, "_live_edge"):
-            raise TypeError(f"a saved-tensor unpack hook must return a Tensor, not {type(tensor).__name__}")
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got {type(tensor)}")
         return tensor.data._raw  # an array of its own: its history is what was saved, whatever the input has become
 
 

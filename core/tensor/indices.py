@@ -29,7 +29,7 @@ def _tidy_item(item):
             raise ValueError("step must be greater than zero; use flip for reversed order")
         if start.__class__ in _ENDS and stop.__class__ in _ENDS and step.__class__ in _ENDS:
             return item
-        return slice(*[n if isinstance(n, (int, type(None))) else operator.index(n) for n in (start, stop, step)])
+        return slice(*[operator.index(n) if hasattr(n, "__index__") else n for n in (start, stop, step)])
     if item is None or item is Ellipsis or isinstance(item, (bool, list, tuple, range)):
         return item
     if hasattr(type(item), "dtype") and not isinstance(item, numpy.bool_):

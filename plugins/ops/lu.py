@@ -83,8 +83,9 @@ def permutation_rows(xp, pivots, size, inverse):
     swaps = pivots.reshape((-1, k) if pivots.size else (0, k))
     if swaps.size and (swaps.min() < 1 or swaps.max() > size):
         raise RuntimeError(
-            f"pivots must all be greater or equal to 1 and smaller or equal to LU.size(-2), {size}, but they are from "
-            f"{swaps.min()} to {swaps.max()}. Did you properly pass the result of lu_factor?"
+            "pivots must all be greater or equal to 1 and smaller or equal to LU.size(-2), that is between 1 and "
+            f"LU.size(-2). That is {size}, but they are from {swaps.min()} to {swaps.max()}. Did you properly pass the "
+            "result of lu_factor?"
         )
     one = xp.arange(len(swaps))
     rows = xp.tile(xp.arange(size), (len(swaps), 1))

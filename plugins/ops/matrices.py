@@ -411,8 +411,8 @@ def polar(F, abs, angle):
     for part in (abs, angle):
         if not part.is_floating_point() or part.dtype != abs.dtype or "bfloat16" in str(part.dtype):
             raise RuntimeError(
-                "Expected both inputs to be Half, Float or Double tensors of one dtype, but got "
-                f"{abs.dtype} and {angle.dtype}"
+                f"Expected both inputs to be Half, Float or Double tensors but got {abs.dtype._label} and "
+                f"{angle.dtype._label}: convert them to one dtype"
             )
     return F.complex(abs * F.cos(angle), abs * F.sin(angle))
 

@@ -29,6 +29,13 @@ def array_of(data, dtype=None):
         return storage
     if hasattr(data, "__array__") and not isinstance(data, (int, float, complex)):
         return numpy.array(data)
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], numpy.ndarray):
+        warn_once(
+            "list of arrays",
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
+            "a single numpy.ndarray with numpy.array() before converting to a tensor.",
+            stacklevel=4,
+        )
     kinds: set = set()
     plain = _plain(data, kinds, (), _number_for(dtype))
     try:

@@ -33,14 +33,11 @@ def push(op, values, outputs, hidden, directions, state) -> list:
     if how == "none" or not any(floats):
         return [(None,) * directions for _ in outputs]
     along = [[hidden.of(value, direction) for value in values] for direction in range(directions)]
-    pushed = None
-    if how == "elementwise" and not any(_is_complex(item) for item in (*values, *outputs)):
-        pushed = _elementwise(op, values, outputs, along)
-    if pushed is None and how in ("declared", "linear"):
-        one = _declared if how == "declared" else _linear
-        pushed = [_as_tuple(one(op, values, outputs, tangents), len(outputs)) for tangents in along]
-    if pushed is None:
-        pushed = _by_pulls(op, values, along, state)
+    try:
+        pushed = _pushed(how, op, values, outputs, along, state)
+    except NotImplementedError as error:
+        what = f"Trying to use forward AD with {op.name} that does not support it because it has not been implemented"
+        raise NotImplementedError(f"{what} yet: {error}") from error
     columns = []
     for number, output in enumerate(outputs):
         column = [tangents[number] if floats[number] else None for tangents in pushed]
@@ -50,6 +47,19 @@ def push(op, values, outputs, hidden, directions, state) -> list:
             column = [plugrad.zeros_like(output) if t is None and m else t for t, m in zip(column, moved)]
         columns.append(tuple(column))
     return columns
+
+
+def _pushed(how, op, values, outputs, along, state) -> list:
+    """Return, for each direction, the tangents of the outputs."""
+    pushed = None
+    if how == "elementwise" and not any(_is_complex(item) for item in (*values, *outputs)):
+        pushed = _elementwise(op, values, outputs, along)
+    if pushed is None and how in ("declared", "linear"):
+        one = _declared if how == "declared" else _linear
+        pushed = [_as_tuple(one(op, values, outputs, tangents), len(outputs)) for tangents in along]
+    if pushed is None:
+        pushed = _by_pulls(op, values, along, state)
+    return pushed
 
 
 def _moves(op, tangents) -> bool:

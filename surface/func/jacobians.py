@@ -49,7 +49,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         chosen, put = select(args, argnums, "jacrev")
         with Recorded(chosen) as recorded, enable_grad():
             refuse_complex(recorded.inputs, "input", "jacrev")
-            value, outputs, aux = results_of(func(*put(recorded.arguments), **kwargs), has_aux, "jacrev(f)(*args)")
+            value, outputs, aux = results_of(func(*put(recorded.arguments), **kwargs), has_aux, "jacrev, by vjp(f)")
             recorded.refuse_captured((outputs, aux))
             refuse_integers(outputs)
             refuse_complex(outputs, "output", "jacrev")
@@ -107,7 +107,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
         refuse_complex(inputs, "input", "jacfwd")
         directions = [tangents for number in range(len(inputs)) for tangents in _unit_tangents(inputs, number)]
         value, outputs, pushed, aux = forward(
-            lambda *values: func(*put(values), **kwargs), chosen, directions, has_aux, "jacfwd(f)(*args)"
+            lambda *values: func(*put(values), **kwargs), chosen, directions, has_aux, "jacfwd, by jvp(f)"
         )
         refuse_complex(outputs, "output", "jacfwd")
         jacobians = []

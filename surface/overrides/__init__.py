@@ -9,6 +9,8 @@ ops arrive as the ops that they are made of. What asks, and in which order, is i
 from __future__ import annotations
 
 import functools
+import threading
+from types import FunctionType
 
 import plugrad
 from plugrad import Tensor
@@ -22,7 +24,7 @@ __all__ = [
     "_get_current_function_mode", "_get_current_function_mode_stack", "dispatch_mode_stack",
     "get_default_nowrap_functions", "handle_torch_function", "in_dispatch_mode", "get_ignored_functions",
     "get_overridable_functions", "get_testing_overrides", "has_torch_function", "is_tensor_like",
-    "is_tensor_method_or_property", "resolve_name", "watch_classes", "wrap_torch_function",
+    "is_tensor_method_or_property", "redispatch_function", "resolve_name", "watch_classes", "wrap_torch_function",
 ]  # fmt: skip
 
 
@@ -183,8 +185,49 @@ class DisableTorchFunctionSubclass(Region):
         return {"no_override": True}
 
 
+class _Hop(threading.local):
+    """Whether the next function that asks for overrides is told of none."""
+
+    skipped = False
+
+
+_hop = _Hop()
+
+
+def redispatch_function(func, types, args, kwargs):
+    """Call a function from within a `__torch_function__`, past that override but no other.
+
+    Ops, methods and attributes of tensors are computed. Functions of Python's are run, and the ops in them ask the
+    classes of their arguments and the modes that are on.
+
+    >>> import plugrad as torch
+    >>> class Telling(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args, kwargs=None):
+    ...         print(func.__name__)
+    ...         return torch.overrides.redispatch_function(func, types, args, kwargs)
+    >>> torch.nn.functional.linear(Telling(torch.ones(1, 2)), torch.ones(1, 2))
+    linear
+    tensor([[2.]])
+    """
+    kwargs = kwargs or {}
+    if getattr(func, "__asks__", False):
+        return func.__wrapped__(*args, **kwargs)
+    if not isinstance(func, FunctionType) or func.__module__.startswith("plugrad"):
+        with region(no_override=True, function_modes=()):
+            return func(*args, **kwargs)
+    _hop.skipped = True
+    try:
+        return func(*args, **kwargs)
+    finally:
+        _hop.skipped = False
+
+
 def has_torch_function(relevant_args) -> bool:
     """Whether any of these arguments overrides ops, or a function mode is on."""
+    if _hop.skipped:
+        _hop.skipped = False
+        return False
     return bool(mode.function_modes) or (not mode.no_override and bool(interception.overloaded(relevant_args, {})))
 
 

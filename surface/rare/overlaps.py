@@ -108,4 +108,5 @@ def _share(one, other, wholly: bool) -> bool:
     if not (one.flags.forc and other.flags.forc):
         return False
     same = one.nbytes == other.nbytes and one.__array_interface__["data"] == other.__array_interface__["data"]
+    same = same and (one.strides == other.strides or one.shape != other.shape)  # a transpose has them elsewhere
     return wholly or not same

@@ -70,6 +70,11 @@ def clone(sparse, *, memory_format=None):
     return build(values_of(sparse).clone(), sparse._raw.pattern())
 
 
+@rule("resolve_conj", "resolve_neg")
+def resolved(sparse):
+    return sparse
+
+
 @rule("type")
 def type_(sparse, dtype=None, non_blocking=False):
     if dtype is not None:
@@ -256,7 +261,7 @@ def _in_place(function, name=""):
         if name in _UNARY and name not in _OF_EACH_ENTRY and target.is_sparse and not target._raw.is_coalesced:
             raise RuntimeError(f"{name}_ requires coalesced input: write x = x.coalesce() before")
         if not isinstance(target, SparseTensor):  # a dense tensor, to which a sparse one is added
-            return target.copy_(function(target, *args, **kwargs))
+            return target.copy_(cast_to(function(target, *args, **kwargs), target.dtype))
         check_leaf(target)
         result = cast_to(function(target, *args, **kwargs), target.dtype)
         return take_over(target, result)

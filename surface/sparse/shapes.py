@@ -49,7 +49,9 @@ def _compressed_permuted(input, dims):
 @rule("t", "numpy_T", "adjoint")
 def transposed(input):
     if input.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but self is {input.ndim}D: write transpose"
+        )
     return _permuted(input, tuple(range(input.ndim))[::-1])
 
 

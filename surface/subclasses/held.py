@@ -129,7 +129,9 @@ def is_elementwise(name, op=None) -> bool:
 
 def writes_elements(name, op) -> bool:
     """Whether a name is that of the in-place form of an elementwise op."""
-    return op is None and name.endswith("_") and not name.endswith("__") and is_elementwise(name[:-1])
+    if op is not None:  # a record of its own, for what is no in-place form of another
+        return name.endswith("_in_place") and is_elementwise(name.removesuffix("_in_place"))
+    return name.endswith("_") and not name.endswith("__") and is_elementwise(name[:-1])
 
 
 def check_leaf(target) -> None:

@@ -244,6 +244,11 @@ class _Recomputed:
 
     def difference(self, kept):
         """Return in words how what was saved the second time differs; None if it does not."""
+        if len(kept) > len(self.saved):
+            return (
+                "trying to save more tensors during recomputation than during the original forward pass: a different "
+                f"number of tensors was saved, {len(self.saved)} and {len(kept)}"
+            )
         if len(kept) != len(self.saved):
             return (
                 "A different number of tensors was saved during the original forward and recomputation: "

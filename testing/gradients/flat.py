@@ -245,8 +245,8 @@ class FlatFunction:
                     if (shape, dtype) != (other, kind):
                         what, old, new = ("shape", shape, other) if shape != other else ("dtype", dtype, kind)
                         raise AssertionError(
-                            f"gradcheck: func must return outputs with the same {what} when its inputs are moved by "
-                            f"{step:g}; moving input {leaf.label} made {new} of {old}"
+                            f"gradcheck: func must return outputs with the same {what} when inputs are perturbed: "
+                            f"moving input {leaf.label} by {step:g} made {new} of {old}"
                         )
 
     def of_leaves(self) -> tuple:

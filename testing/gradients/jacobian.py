@@ -348,7 +348,8 @@ class Comparison:
             text = f"Numerical gradient for function expected to be zero {place}: no output requires grad, "
             text += f"yet the measured slope is {numeric:.10g}; is something detached?"
         else:
-            text = f"Jacobian mismatch {place}: numerical {numeric:.10g} +- {error:.1g}, analytical "
+            how = "" if self.mode == "backward" else " computed with forward mode"
+            text = f"Jacobian{how} mismatch {place}: numerical {numeric:.10g} +- {error:.1g}, analytical "
             text += f"{analytic:.10g}" + " in forward mode" * (self.mode != "backward") + _hint(numeric, analytic)
         return Verdict(status, text, input=leaf.label, element=element, numeric=numeric, analytic=analytic)
 
