@@ -238,8 +238,10 @@ def _scale(norm, sizes, forward):
 def _prepare(name, input):
     """The input in a floating point dtype, real where the function asks for that."""
     if name.startswith(("rfft", "ihfft")) and input.is_complex():
+        kind = "real" if name in ("rfft", "ihfft") else "real-valued"
+        name = name if kind == "real" else f"{name[:-1]}n"  # as PyTorch names it
         raise RuntimeError(
-            f"{name} expects a real input tensor, but got {dtype_word(input.dtype.name)}; write input.real or use fft"
+            f"{name} expects a {kind} input tensor, but got {dtype_word(input.dtype.name)}; write input.real or use fft"
         )
     if not (input.is_floating_point() or input.is_complex()):
         return input.to(plugrad.get_default_dtype())

@@ -195,7 +195,7 @@ _hop = _Hop()
 
 
 def redispatch_function(func, types, args, kwargs):
-    """Call a function from within a `__torch_function__`, past that override but no other.
+    """Call a function from within a `__torch_function__`, past that override alone.
 
     Ops, methods and attributes of tensors are computed. Functions of Python's are run, and the ops in them ask the
     classes of their arguments and the modes that are on.

@@ -20,25 +20,28 @@ def to_sparse_coo(self):
 
 @checked(dense_dim="int?")
 def to_sparse_csr(self, dense_dim=None):
-    """Return the matrix, or batch of them, compressed by rows; the last `dense_dim` dimensions are dense."""
+    """Return the matrix, or batch of them, compressed by rows.
+
+    The last `dense_dim` dimensions are dense.
+    """
     return to_sparse(self, layout=LAYOUTS["sparse_csr"], dense_dim=dense_dim)
 
 
 @checked(dense_dim="int?")
 def to_sparse_csc(self, dense_dim=None):
-    """Return the matrix, or batch of them, compressed by columns; the last `dense_dim` dimensions are dense."""
+    """Return the matrix, or batch of them, compressed by columns; see to_sparse_csr."""
     return to_sparse(self, layout=LAYOUTS["sparse_csc"], dense_dim=dense_dim)
 
 
 @checked(dense_dim="int?")
 def to_sparse_bsr(self, blocksize, dense_dim=None):
-    """Return the matrix, or batch of them, in blocks of a size, compressed by rows of blocks."""
+    """Return the matrix, or batch of them, in blocks, compressed by rows of them."""
     return to_sparse(self, layout=LAYOUTS["sparse_bsr"], blocksize=blocksize, dense_dim=dense_dim)
 
 
 @checked(dense_dim="int?")
 def to_sparse_bsc(self, blocksize, dense_dim=None):
-    """Return the matrix, or batch of them, in blocks of a size, compressed by columns of blocks."""
+    """Return the matrix, or batch of them, in blocks, compressed by columns of them."""
     return to_sparse(self, layout=LAYOUTS["sparse_bsc"], blocksize=blocksize, dense_dim=dense_dim)
 
 
