@@ -118,6 +118,15 @@ def assert_close(
         raise AssertionError(msg(str(error)) if callable(msg) else msg) from None
 
 
+# What sparse tensors of each layout consist of, besides values.
+_PARTS = {
+    "torch.sparse_coo": ("COO", "_indices"), "torch.sparse_csr": ("CSR", "crow_indices", "col_indices"),
+    "torch.sparse_csc": ("CSC", "ccol_indices", "row_indices"),
+    "torch.sparse_bsr": ("BSR", "crow_indices", "col_indices"),
+    "torch.sparse_bsc": ("BSC", "ccol_indices", "row_indices"),
+}  # fmt: skip
+
+
 class _Comparison:
     """One call of `assert_close`: its options, and a method for each type of value."""
 
@@ -215,6 +224,27 @@ class _Comparison:
                     text = f"The values for attribute '{name}' do not match: {one} != {other}."
                     raise AssertionError(_at(text, where))
         rtol, atol = self._tolerances(actual.dtype, expected.dtype)
+        if actual.layout is expected.layout and str(actual.layout) in _PARTS:
+            return self._sparse(actual, expected, rtol, atol, where)
+        return self._elements("Tensor-likes", actual, expected, rtol, atol, where)
+
+    def _sparse(self, actual, expected, rtol, atol, where):
+        """Compare what is stored: how many entries, their places, and their values."""
+        kind, *indices = _PARTS[str(actual.layout)]
+        if actual.is_sparse and actual.is_coalesced() is not expected.is_coalesced():
+            actual, expected = actual.coalesce(), expected.coalesce()
+        for what, method in (("sparse dimensions", "sparse_dim"), ("specified values", "_nnz")):
+            counts = [getattr(one, method)() for one in (actual, expected)]
+            if counts[0] != counts[1]:
+                text = f"The number of {what} in sparse {kind} tensors does not match: {counts[0]} != {counts[1]}"
+                raise AssertionError(_at(text, where))
+        for name in indices:
+            pair = [getattr(one, name)() for one in (actual, expected)]
+            self._elements(f"Sparse {kind} {name.strip('_')}", *pair, 0, 0, where)
+        values = [one._values() if one.is_sparse else one.values() for one in (actual, expected)]
+        self._elements(f"Sparse {kind} values", *values, rtol, atol, where)
+
+    def _elements(self, what, actual, expected, rtol, atol, where):
         one, other = _comparable(actual), _comparable(expected)
         with numpy.errstate(all="ignore"):
             if object in (one.dtype, other.dtype):  # large integers, for which NumPy has no isfinite
@@ -222,7 +252,7 @@ class _Comparison:
             else:
                 close = numpy.isclose(one, other, rtol=rtol, atol=atol, equal_nan=self.equal_nan)
         if not close.all():
-            raise AssertionError(_at(_mismatch(one, other, close, rtol, atol), where))
+            raise AssertionError(_at(_mismatch(what, one, other, close, rtol, atol), where))
 
 
 def _comparable(tensor):
@@ -263,7 +293,7 @@ def _allowed(text, tolerance, rtol, atol) -> str:
     return text if rtol == 0 and atol == 0 else f"{text} (up to {tolerance} allowed)"
 
 
-def _mismatch(actual, expected, close, rtol, atol) -> str:
+def _mismatch(what, actual, expected, close, rtol, atol) -> str:
     """Word how two arrays differ: how many elements, by how much, and where most."""
     wrong = int(close.size - close.sum())
     lines = [f"Mismatched elements: {wrong} / {close.size} ({wrong / close.size:.1%})"]
@@ -281,7 +311,7 @@ def _mismatch(actual, expected, close, rtol, atol) -> str:
         exact = name == "absolute" and numpy.asarray(actual).dtype.kind in _EXACT
         greatest = int(greatest) if exact else float(greatest)
         lines.append(_allowed(f"Greatest {name} difference: {greatest} at index {index}", tolerance, rtol, atol))
-    return _headline("Tensor-likes", rtol, atol) + "\n".join(lines)
+    return _headline(what, rtol, atol) + "\n".join(lines)
 
 
 def make_tensor(

@@ -85,3 +85,19 @@ def test_make_tensor():
         make_tensor(2, dtype=torch.int64, device="cpu", low=3, high=2)
     with pytest.raises(ValueError, match="not supported for boolean and integral"):
         make_tensor(2, dtype=torch.int64, device="cpu", requires_grad=True)
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc", "bsr", "bsc"])
+def test_sparse_tensors_are_compared_part_by_part(layout):
+    def made(dense):
+        return getattr(dense, f"to_sparse_{layout}")(*[(1, 1)] * layout.startswith("b"))
+
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    assert_close(made(x), made(x * (1 + 1e-7)))
+    for other, words in (
+        (x * 2, f"Sparse {layout.upper()} values are not close"),
+        (x.flip(0), f"Sparse {layout.upper()} (c?col_|c?row_)?indices are not equal"),
+        (x + x.flip(0), f"The number of specified values in sparse {layout.upper()} tensors does not match: 2 != 4"),
+    ):
+        with pytest.raises(AssertionError, match=words):
+            assert_close(made(x), made(other))
