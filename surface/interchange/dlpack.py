@@ -134,8 +134,10 @@ def _writable(array):
     owner = array
     while not owner.flags.writeable and isinstance(owner.base, numpy.ndarray):
         owner = owner.base
-    if array.flags.writeable or not owner.flags.writeable:
-        return array
+    return array if array.flags.writeable or not owner.flags.writeable else _unlocked(array)
+
+
+def _unlocked(array):
     facts = array.__array_interface__
     return numpy.asarray(_Memory({**facts, "data": (facts["data"][0], False)}, array))
 
@@ -207,7 +209,7 @@ def _capsule(producer):
 
 
 def _of_capsule(capsule):
-    description = _array_in(capsule)
+    description, is_older = _array_in(capsule), bool(_is_valid(capsule, b"dltensor"))
     place = tuple(description.device)
     dtype = _TYPES.get((description.code, description.bits)) if description.lanes == 1 else None
     kind = f"code {description.code} with {description.bits} bits in {description.lanes} lanes"
@@ -223,6 +225,8 @@ def _of_capsule(capsule):
         array = reader.from_dlpack(_Capsule(capsule, place))
     except (BufferError, RuntimeError) as error:
         raise RuntimeError(f"from_dlpack(): no tensor can hold elements of DLPack's type {kind}: {error}") from None
+    if is_older and reader is numpy:  # which can't say whether it may be written; NumPy takes that for a no
+        array = _unlocked(array)
     tensor = as_tensor(array) if reader is numpy and array.flags.writeable else from_raw(array)
     return tensor if dtype is None else tensor.view(dtype)
 

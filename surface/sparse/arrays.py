@@ -127,8 +127,7 @@ class SparseArray(HeldArray):
             return array
         if self.is_like(other) and self.is_coalesced:
             return self.with_values(self.values + other.values)
-        indices = numpy.concatenate([self.indices, other.indices], 1)
-        return SparseArray(indices, numpy.concatenate([self.values, other.values]), self.shape)
+        return _together(other, self)  # a walk adds what arrives later, that of the older node, in front
 
     __radd__ = __add__
 
@@ -136,8 +135,14 @@ class SparseArray(HeldArray):
         """Add in place, as to a `.grad`; the sum with a dense array is another array, a dense one."""
         if not isinstance(other, SparseArray):
             return NotImplemented
-        total = self + other
+        total = self + other if self.is_like(other) and self.is_coalesced else _together(self, other)
         self.indices, self.values, self.is_coalesced = total.indices, total.values, total.is_coalesced
         return self
 
     __array_ufunc__ = adds_to_dense
+
+
+def _together(one, other):
+    """Return an array with the entries of two."""
+    indices = numpy.concatenate([one.indices, other.indices], 1)
+    return SparseArray(indices, numpy.concatenate([one.values, other.values]), one.shape)

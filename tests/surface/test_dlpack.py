@@ -45,6 +45,12 @@ def test_capsules_of_all_versions(version):
             assert torch.from_dlpack(given.__dlpack__(max_version=version)).tolist() == [0, 1, 2]
 
 
+def test_capsules_that_cannot_say_whether_memory_may_be_written_let_write_it():
+    x = plugrad.arange(3.0)
+    plugrad.utils.dlpack.from_dlpack(plugrad.utils.dlpack.to_dlpack(x))[0] = 5.0
+    assert x.tolist() == [5.0, 1.0, 2.0]
+
+
 def test_memory_lives_as_long_as_it_is_used():
     kept = torch.from_dlpack(plugrad.arange(1000).to(plugrad.bfloat16))
     taken = plugrad.from_dlpack(torch.arange(100.0).bfloat16())

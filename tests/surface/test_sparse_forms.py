@@ -187,6 +187,30 @@ def test_gradcheck_densifies_sparse_results():
     assert plugrad.autograd.gradgradcheck(lambda x: x * x, x, masked=True)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sparse_gradients_are_added_in_pytorchs_order():
+    found = {}
+    for T in (torch, plugrad):
+
+        class Fixed(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, part):
+                ctx.part = part
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                return ctx.part, None
+
+        x = T.zeros(4, requires_grad=True)
+        parts = [
+            T.sparse_coo_tensor([places], T.arange(1.0, 1 + len(places)), (4,)) for places in ([3, 0], [2], [1, 0])
+        ]
+        sum(Fixed.apply(x, part) for part in parts).sum().backward()
+        found[T] = x.grad._indices().tolist(), x.grad._values().tolist()
+    assert found[torch] == found[plugrad]
+
+
 def test_products_of_sparse_tensors_broadcast():
     a, b = plugrad.tensor([[0, 1.5], [2, 3]]), plugrad.tensor([[1.0, 0]])
     assert plugrad.equal((a.to_sparse() * b.to_sparse()).to_dense(), a * b)
