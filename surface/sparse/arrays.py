@@ -127,7 +127,9 @@ class SparseArray(HeldArray):
             return array
         if self.is_like(other) and self.is_coalesced:
             return self.with_values(self.values + other.values)
-        return _together(other, self)  # a walk adds what arrives later, that of the older node, in front
+        # A walk adds what arrives later, the gradient of the older node, in front: they are in the forward's order.
+        indices = numpy.concatenate([other.indices, self.indices], 1)
+        return SparseArray(indices, numpy.concatenate([other.values, self.values]), self.shape)
 
     __radd__ = __add__
 
@@ -135,14 +137,8 @@ class SparseArray(HeldArray):
         """Add in place, as to a `.grad`; the sum with a dense array is another array, a dense one."""
         if not isinstance(other, SparseArray):
             return NotImplemented
-        total = self + other if self.is_like(other) and self.is_coalesced else _together(self, other)
+        total = self + other
         self.indices, self.values, self.is_coalesced = total.indices, total.values, total.is_coalesced
         return self
 
     __array_ufunc__ = adds_to_dense
-
-
-def _together(one, other):
-    """Return an array with the entries of two."""
-    indices = numpy.concatenate([one.indices, other.indices], 1)
-    return SparseArray(indices, numpy.concatenate([one.values, other.values]), one.shape)

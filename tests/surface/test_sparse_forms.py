@@ -204,7 +204,7 @@ def test_sparse_gradients_are_added_in_pytorchs_order():
 
         x = T.zeros(4, requires_grad=True)
         parts = [
-            T.sparse_coo_tensor([places], T.arange(1.0, 1 + len(places)), (4,)) for places in ([3, 0], [2], [1, 0])
+            T.sparse_coo_tensor([places], T.arange(1.0, 1 + len(places)), (4,)) for places in ([3, 0], [2, 1], [1, 0])
         ]
         sum(Fixed.apply(x, part) for part in parts).sum().backward()
         found[T] = x.grad._indices().tolist(), x.grad._values().tolist()
