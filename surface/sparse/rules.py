@@ -182,13 +182,15 @@ def rsub(input, other, *, alpha=1):
 def mul(input, other):
     if not isinstance(input, SparseTensor):
         input, other = other, input
-    if _is_number(other):
+    if isinstance(input, SparseTensor) and isinstance(other, SparseTensor) and not input.ndim:
+        input, other = other, input
+    if _is_number(other) or not other.ndim:
+        other = to_dense(other) if isinstance(other, SparseTensor) else other
         return build(values_of(input) * other, input._raw.pattern())
     if not isinstance(other, SparseTensor):
-        if plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape)) != tuple(input.shape):
-            raise NotImplementedError("mul: a dense factor must broadcast to the shape of the sparse one, not beyond")
-        values = picked(other.expand(tuple(input.shape)), input._raw)
-        return build(values_of(input) * values, input._raw.pattern())
+        shape = plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape))
+        input = input if tuple(input.shape) == shape else coalesce(_sparse_broadcast_to(input, shape))
+        return build(values_of(input) * picked(other.expand(shape), input._raw), input._raw.pattern())
     if not input.is_sparse and input._raw.is_like(other._raw):
         return build(values_of(input) * values_of(other), input._raw.pattern())
     if tuple(input.shape) != tuple(other.shape):
@@ -199,6 +201,8 @@ def mul(input, other):
             raise RuntimeError(f"mul: operands have incompatible sizes: {sizes}") from None
         input, other = _sparse_broadcast_to(input, shape), _sparse_broadcast_to(other, shape)
     layout, input, other = input.layout, coalesce(input), coalesce(other)
+    if input.sparse_dim() != other.sparse_dim():
+        return mul(input, to_dense(other))
     _, mine, theirs = numpy.intersect1d(input._raw.place(), other._raw.place(), True, True)
     pattern = SparseArray(input._raw.indices[:, mine], None, input.shape, True)
     product = values_of(input)[from_raw(mine)] * values_of(other)[from_raw(theirs)]
@@ -260,8 +264,10 @@ def _in_place(function, name=""):
     def write(target, *args, **kwargs):
         if name in _UNARY and name not in _OF_EACH_ENTRY and target.is_sparse and not target._raw.is_coalesced:
             raise RuntimeError(f"{name}_ requires coalesced input: write x = x.coalesce() before")
-        if not isinstance(target, SparseTensor):  # a dense tensor, to which a sparse one is added
-            return target.copy_(cast_to(function(target, *args, **kwargs), target.dtype))
+        if not isinstance(target, SparseTensor):  # a dense tensor, whose other operand is sparse
+            result = function(target, *args, **kwargs)
+            result = to_dense(result) if isinstance(result, SparseTensor) else result
+            return target.copy_(cast_to(result, target.dtype))
         check_leaf(target)
         result = cast_to(function(target, *args, **kwargs), target.dtype)
         return take_over(target, result)
