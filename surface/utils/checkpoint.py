@@ -237,7 +237,8 @@ class _Recomputed:
         if wrong is not None:
             told = ""
             if self.names:
-                told = "\nOps of the first run:\n" + "\n".join(self.names.names)
+                told = "\nYou are seeing this error because you passed `debug=True` to checkpoint."
+                told += "\nOps of the first run:\n" + "\n".join(self.names.names)
                 told += "\nOps of the second run:\n" + "\n".join(names.names)
             raise CheckpointError(f"torch.utils.checkpoint: {wrong}. The function must do the same both times.{told}")
         return kept

@@ -29,6 +29,17 @@ def of_recomputation(T):
         T.utils.checkpoint.checkpoint(more_each_time, T.ones(1, requires_grad=True), use_reentrant=False).backward()
 
 
+def of_recomputation_with_debug(T):
+    runs = []
+
+    def other_each_time(x):
+        runs.append(x)
+        return x.sin() * T.ones(len(runs))
+
+    x = T.ones(1, requires_grad=True)
+    T.utils.checkpoint.checkpoint(other_each_time, x, use_reentrant=False, debug=True).backward()
+
+
 def of_perturbed_inputs(T):
     x = T.ones(1, dtype=T.double, requires_grad=True)
     T.autograd.gradcheck(lambda x: T.cat([x, x]) if (x >= 1).all() else x, x)
@@ -69,6 +80,7 @@ def of_pivots(T):
 WORDS = {
     of_unpack_hooks: (TypeError, "Output of saved tensor unpack_hook expected to be a Tensor"),
     of_recomputation: (RuntimeError, "trying to save more tensors during recomputation"),
+    of_recomputation_with_debug: (RuntimeError, "because you passed `debug=True` to"),
     of_perturbed_inputs: (AssertionError, "return outputs with the same shape when inputs are perturbed"),
     of_wrong_tangents: (RuntimeError, "Jacobian computed with forward mode mismatch for output 0 with respect to"),
     of_missing_tangents: (NotImplementedError, "Trying to use forward AD with .* that does not support it"),
