@@ -314,6 +314,7 @@ def stage(module, memo=None):
             raise RuntimeError(f"a {type(module).__name__} contains itself, so that it has no end as a program")
         return memo[id(module)]
     memo[id(module)] = None
+    _refuse_uninitialized(module)
     _refuse_hooks(module)
     children = {
         name: None if child is None else stage(child, memo) for name, child in module._modules.items()
@@ -353,6 +354,15 @@ def _compile(unit):
     if issubclass(cls, ScriptModule):  # methods that stay Python's may read what is of no type of the language
         own = unit.script.__dict__
         own.update({name: value for name, value in unit.module.__dict__.items() if name not in own})
+
+
+def _refuse_uninitialized(module):
+    for kind, table in (("parameters", module._parameters), ("buffers", module._buffers)):
+        for name, value in table.items():
+            if value is not None and nn.parameter.is_lazy(value):
+                raise RuntimeError(
+                    f"{type(module).__name__!r} has uninitialized {kind} {name}. Did you forget to run a forward pass?"
+                )
 
 
 _RUN_BY_CALLS = re.compile("_(forward|backward)(_pre)?_hooks")

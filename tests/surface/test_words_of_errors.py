@@ -89,6 +89,7 @@ WORDS = {
         RuntimeError, "Expected both inputs to be Half, Float or Double tensors but got Char and Char",
     ),
     lambda T: T.fft.rfft2(T.ones(2, 2) * 1j): (RuntimeError, "rfftn expects a real-valued input tensor, but got C"),
+    lambda T: T.jit.script(T.nn.LazyLinear(2)): (RuntimeError, "Did you forget to run a forward pass"),
     lambda T: T.ones(4)["0":"1"]: (TypeError, "slice indices must be integers"),
     lambda T: T.func.jacrev(lambda x: ())(T.ones(2)): (RuntimeError, "vjp.+: Expected f to be a function that has"),
     lambda T: T.func.jacfwd(lambda x: None)(T.ones(2)): (RuntimeError, "jvp.+: Expected f to be a function that has"),
