@@ -281,6 +281,9 @@ def spdiags(diagonals, offsets, shape, layout=None):
         raise RuntimeError("Offset tensor contains duplicate values")
     if len(shape) != 2:
         raise RuntimeError("Output shape must be 2d")
+    if layout not in (None, plugrad.sparse_coo, plugrad.sparse_csr, plugrad.sparse_csc):
+        supported = "Only output layouts (Sparse, SparseCsc, SparseCsr) are supported"
+        raise RuntimeError(f"{supported}, got {layout}: write spdiags(...).to_dense(), or another conversion")
     indices, places = [numpy.zeros((2, 0), numpy.int64)], [numpy.zeros(0, numpy.int64)]
     for i, offset in enumerate(numbers):
         columns = numpy.arange(max(offset, 0), min(shape[1], shape[0] + offset, rows.shape[1]))

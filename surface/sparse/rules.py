@@ -142,8 +142,8 @@ def add(input, other, *, alpha=1):
                 "broadcasting)"
             )
         places = tuple([from_raw(index) for index in other._raw.indices])
-        values = values_of(other) if alpha == 1 else values_of(other) * alpha
-        dtype = plugrad.result_type(input, values)
+        dtype = plugrad.result_type(input, other)
+        values = values_of(other) if alpha == 1 else values_of(other).to(dtype) * alpha  # -1 is no uint8
         if not places:
             return input + to_dense(other) * alpha
         return input.to(dtype).index_put(places, values.to(dtype), accumulate=True)
@@ -151,7 +151,8 @@ def add(input, other, *, alpha=1):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if tuple(input.shape) != tuple(other.shape):
         raise RuntimeError(f"The sizes of the operands must agree: {list(input.shape)} and {list(other.shape)}")
-    values = values_of(other) if alpha == 1 else values_of(other) * alpha
+    values = values_of(other)
+    values = values if alpha == 1 else values.to(plugrad.promote_types(input.dtype, values.dtype)) * alpha
     if input._raw.is_like(other._raw) and input._raw.is_coalesced:
         return build(values_of(input) + values, input._raw.pattern())
     one, two, layout = coordinates(input), other._raw.coordinates(), input.layout
@@ -302,16 +303,21 @@ _copied = _in_place(lambda target, source: source.clone())
 
 
 class _Sum(plugrad.autograd.Function):
-    """The sum of all elements, also of those that are not stored: each has a gradient."""
+    """The sum of elements, also of those that are not stored: each has a gradient."""
 
     @staticmethod
-    def forward(ctx, sparse, dtype):
+    def forward(ctx, sparse, dim, keepdim, dtype):
         ctx.shape, ctx.dtype = tuple(sparse.shape), sparse.dtype
-        return total(sparse, dtype=dtype)
+        dims = tuple(dim) if isinstance(dim, (tuple, list)) else () if dim is None else (dim,)
+        ctx.dims = () if keepdim or not dims else axes(dims, sparse.ndim)
+        return total(sparse, dim, keepdim, dtype=dtype)
 
     @staticmethod
     def backward(ctx, grad):
-        return grad.to(ctx.dtype).expand(ctx.shape), None
+        grad = to_dense(grad) if isinstance(grad, SparseTensor) else grad
+        for dim in sorted(ctx.dims):
+            grad = grad.unsqueeze(dim)
+        return grad.to(ctx.dtype).expand(ctx.shape), None, None, None
 
 
 @rule("sum", "nansum")
@@ -319,7 +325,9 @@ def promoted_total(input, dim=None, keepdim=False, *, dtype=None):
     """`total` as the method: integers are added up as int64."""
     integral = not (input.is_floating_point() or input.is_complex())
     dtype = plugrad.int64 if dtype is None and integral else dtype
-    return _Sum.apply(input, dtype) if dim is None and input.requires_grad else total(input, dim, keepdim, dtype=dtype)
+    if input.requires_grad and plugrad.is_grad_enabled():
+        return _Sum.apply(input, dim, keepdim, dtype)
+    return total(input, dim, keepdim, dtype=dtype)
 
 
 def total(input, dim=None, keepdim=False, *, dtype=None):

@@ -65,7 +65,7 @@ I.to_sparse().indices() | T.sparse_csr_tensor([[0, 1], [0, 1]], [[0], [1]], [[[1
 T.sparse_bsr_tensor([[0, 1], [0, 1]], [[0], [1]], [[[[1.0, 2]]], [[[3, 4]]]])
 T.sparse_csr_tensor([[0, 1]], [0], [1.0]) | T.sparse_csr_tensor(0, 0, [1.0]) | T.sparse_bsr_tensor([0, 1], [0], [1.0])
 T.sparse.spdiags(D, T.tensor([[0, 1]]), (3, 3)) | T.sparse.spdiags(D, T.tensor([0.0, 1]), (3, 3))
-T.sparse.spdiags(A, T.tensor([0]), (3, 3))
+T.sparse.spdiags(A, T.tensor([0]), (3, 3)) | T.sparse.spdiags(D[:1], T.tensor([0]), (3, 3), T.strided)
 s * A | A * s | h * D | D * h | s * n | n * s | h * n | n * n | n * D | A.clone().mul_(s) | D.clone().mul_(s)
 s.clone().mul_(T.ones(3)) | s.long() * n | s * T.ones(2) | T.masked.sum(s * 0, (0, 1))
 T.masked.amax(s * 0, (), mask=m, keepdim=True) | T.masked.sum(r, 0, keepdim=True)
@@ -210,6 +210,23 @@ def test_sparse_gradients_are_added_in_pytorchs_order():
         (one + two + three).sum().backward()
         found[T] = x.grad._indices().tolist(), x.grad._values().tolist()
     assert found[torch] == found[plugrad]
+
+
+def test_sums_of_sparse_tensors_have_gradients_everywhere():
+    for layout in ("sparse_coo", "sparse_csr"):
+        x = plugrad.tensor([[0, 1.5], [2, 0]]).to_sparse(layout=getattr(plugrad, layout)).requires_grad_()
+        for options in ({"dim": 0}, {"dim": 1, "keepdim": True}, {"dim": (0, 1)}, {}):
+            y, x.grad = x.sum(**options), None
+            (y.to_dense() * plugrad.arange(1.0, 1 + y.numel()).reshape(y.shape)).sum().backward()
+            same = plugrad.tensor([[0, 1.5], [2, 0]], requires_grad=True)
+            z = same.sum(**options)
+            (z * plugrad.arange(1.0, 1 + z.numel()).reshape(z.shape)).sum().backward()
+            assert plugrad.equal(x.grad, same.grad)
+
+
+def test_differences_with_unsigned_sparse_tensors_are_promoted_first():
+    x, y = plugrad.tensor([5, 300], dtype=plugrad.int16), plugrad.tensor([2, 0], dtype=plugrad.uint8)
+    assert (x - y.to_sparse()).tolist() == (x.to_sparse() - y.to_sparse()).to_dense().tolist() == [3, 300]
 
 
 def test_products_of_sparse_tensors_broadcast():
