@@ -186,8 +186,10 @@ def mul(input, other):
     if isinstance(input, SparseTensor) and isinstance(other, SparseTensor) and not input.ndim:
         input, other = other, input
     if _is_number(other) or not other.ndim:
-        other = to_dense(other) if isinstance(other, SparseTensor) else other
-        return build(values_of(input) * other, input._raw.pattern())
+        other, values = to_dense(other) if isinstance(other, SparseTensor) else other, values_of(input)
+        if not input.ndim and isinstance(other, Tensor):  # two scalars, of which the values of one are no scalar
+            values = values.to(plugrad.promote_types(input.dtype, other.dtype))
+        return build(values * other, input._raw.pattern())
     if not isinstance(other, SparseTensor):
         shape = plugrad.broadcast_shapes(tuple(input.shape), tuple(other.shape))
         input = input if tuple(input.shape) == shape else coalesce(_sparse_broadcast_to(input, shape))
@@ -400,7 +402,7 @@ def select(input, dim, index):
         pattern.starts, pattern.others = (part.take(index, dim) for part in pattern.parts())
         pattern.shape = (*pattern.shape[:dim], *pattern.shape[dim + 1 :])
         return build(values_of(input).select(dim, index), pattern)
-    if input._raw.batch_dim:
+    if input._raw.batch_dim and dim < input._raw.batch_dim + 2:
         raise RuntimeError(
             "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors. Select "
             "from the batch first, or write x.to_sparse()"

@@ -49,7 +49,9 @@ T.masked.amax(i, 1, keepdim=True, mask=m[0]) | T.masked.amin(T.sparse_coo_tensor
 T.masked.amax(s, mask=m & False).to_dense() | T.masked.sum(h, 0).to_dense() | T.masked.sum(D, 0, mask=m)
 T.masked.sum(D, 1, mask=m.to_sparse()) | T.masked.mean(r, 1, keepdim=True, mask=m) | T.masked.mean(i, 0)
 B | B.to_sparse() | B.to_sparse_csc() | B.to_sparse_bsr((1, 1)) | B.transpose(1, 2) | B.transpose(0, 1) | B[1] | B[1, 0]
-B[0, 1, 2] | B.select(2, 0) | B * 2 | -B | B + B | B.sum() | B.clone() | B.double() | T.zeros_like(B) | B.to_dense()
+B[0, 1, 2] | B.select(2, 0) | T.select_copy(B, 1, 0) | B * 2 | -B
+B + B | B.sum() | B.clone() | B.double() | T.zeros_like(B)
+B.to_dense() | n * T.tensor(2).to_sparse() | T.tensor(2).to_sparse() * n
 T.zeros_like(B, layout=T.sparse_csc) | T.ones_like(B) | T.full_like(B, 2.0) | B.dense_dim()
 T.empty_like(B, layout=T.strided) | T.ones_like(s) | A.to_sparse_csr(dense_dim=1) | A.to_sparse_bsr((1, 2), dense_dim=1)
 A.to_sparse_csr(dense_dim=1).sin() | A.to_sparse_csr(dense_dim=1).to_sparse_bsr((2, 2))
@@ -154,6 +156,7 @@ def test_gradients_reach_batches_of_matrices_with_dense_parts(layout):
     sparse = x.to_sparse(layout=getattr(plugrad, layout), blocksize=blocksize, dense_dim=1)
     (sparse * sparse.to_sparse().to_dense()).to_dense().sum().backward()
     assert plugrad.equal(x.grad, 2 * x)
+    assert plugrad.equal(sparse.select(3, 1).to_dense(), x.select(3, 1))
     leaf = sparse.detach().requires_grad_()
     assert plugrad.autograd.gradcheck(lambda x: x.to_dense().square(), leaf, masked=True)
     assert plugrad.autograd.gradcheck(lambda x: x.to_dense(masked_grad=False).square(), leaf, masked=False)
