@@ -183,8 +183,8 @@ def rsub(input, other, *, alpha=1):
 def mul(input, other):
     if not isinstance(input, SparseTensor):
         input, other = other, input
-    if isinstance(input, SparseTensor) and isinstance(other, SparseTensor) and not input.ndim:
-        input, other = other, input
+    if not input.ndim and isinstance(other, SparseTensor) and (other.ndim or input._raw.is_coalesced):
+        input, other = other, input  # the scalar, of two scalars the one whose entries are added up, comes second
     if _is_number(other) or not other.ndim:
         other, values = to_dense(other) if isinstance(other, SparseTensor) else other, values_of(input)
         if not input.ndim and isinstance(other, Tensor):  # two scalars, of which the values of one are no scalar

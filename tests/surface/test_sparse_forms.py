@@ -51,7 +51,7 @@ T.masked.sum(D, 1, mask=m.to_sparse()) | T.masked.mean(r, 1, keepdim=True, mask=
 B | B.to_sparse() | B.to_sparse_csc() | B.to_sparse_bsr((1, 1)) | B.transpose(1, 2) | B.transpose(0, 1) | B[1] | B[1, 0]
 B[0, 1, 2] | B.select(2, 0) | T.select_copy(B, 1, 0) | B * 2 | -B
 B + B | B.sum() | B.clone() | B.double() | T.zeros_like(B)
-B.to_dense() | n * T.tensor(2).to_sparse() | T.tensor(2).to_sparse() * n
+B.to_dense() | n * T.tensor(2).to_sparse() | T.tensor(2).to_sparse() * n | u0 * n | n * u0
 T.zeros_like(B, layout=T.sparse_csc) | T.ones_like(B) | T.full_like(B, 2.0) | B.dense_dim()
 T.empty_like(B, layout=T.strided) | T.ones_like(s) | A.to_sparse_csr(dense_dim=1) | A.to_sparse_bsr((1, 2), dense_dim=1)
 A.to_sparse_csr(dense_dim=1).sin() | A.to_sparse_csr(dense_dim=1).to_sparse_bsr((2, 2))
