@@ -7,8 +7,8 @@ from operator import index
 from plugrad.autograd.accumulate import owned_tensor, writable
 from plugrad.autograd.roots import walk
 from plugrad.graph import rare
-from plugrad.graph.modes import LEAF
-from plugrad.tensor.tensor import Tensor, core_method, make
+from plugrad.graph.modes import LEAF, watched
+from plugrad.tensor.tensor import Tensor, core_method
 
 
 def _flags(create_graph, retain_graph) -> tuple:
@@ -18,11 +18,11 @@ def _flags(create_graph, retain_graph) -> tuple:
 
 
 def _tuple(value) -> tuple:
-    if isinstance(value, Tensor) or hasattr(value, "ownership_token"):  # a GradientEdge, which is a tuple itself
+    if isinstance(value, Tensor):
         return (value,)
-    if not hasattr(value, "__iter__"):
-        raise TypeError(f"expected Tensors or GradientEdges, got {type(value).__name__}")
-    return tuple(value)
+    if value.__class__ in (list, tuple) and all([isinstance(one, Tensor) for one in value]):
+        return tuple(value)
+    return rare.several(value)
 
 
 def backward(
@@ -30,9 +30,9 @@ def backward(
 ):
     """Accumulate the gradient of `tensors` in the leaves that they depend on.
 
-    `grad_tensors` are the gradients of a scalar function of `tensors`; None for scalars. With `inputs` only these
-    tensors are filled. With `report`, a Module or a dict of tensors by name, a warning lists those that receive no
-    gradient, and where the path to each ends (see `explain_missing`).
+    `grad_tensors` are the gradients of a scalar function of `tensors`; None for scalars. With `inputs`, a sequence or
+    a dict, only these tensors are filled. With `report`, a Module or a dict of tensors by name, a warning lists those
+    that receive no gradient, and where the path to each ends (see `explain_missing`).
 
     >>> import plugrad as torch
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -41,7 +41,13 @@ def backward(
     tensor([2., 4.])
     """
     tensors = _tuple(tensors)
-    gradients = grad_tensors if grad_variables is None else grad_variables
+    if inputs is not None:
+        inputs = _tuple(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    gradients = grad_tensors if grad_variables is None else rare.of_older_name(grad_variables, grad_tensors)
+    if watched and (told := rare.of_backward(backward, tensors, gradients, retain_graph, create_graph, inputs, report)):
+        return told[0]
     gradients = (None,) * len(tensors) if gradients is None else _tuple(gradients)
     if len(gradients) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(gradients)} gradients")
@@ -49,16 +55,11 @@ def backward(
     if create_graph:
         rare.warn_of_cycle()
     if report is not None:
-        from plugrad.autograd.missing_grads import warn_missing
-
-        warn_missing(tensors, report)
+        rare.warn_missing(tensors, report)
     targets = None
     if inputs is not None:
-        given = _tuple(inputs)
-        inputs = [(one, isinstance(was, Tensor)) for one, was in zip(_targets(given, tensors), given)]
-        if not inputs:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        targets = lambda: {_target(tensor, retain=whole): True for tensor, whole in inputs}  # noqa: E731
+        given = [(one, isinstance(was, Tensor)) for one, was in zip(_targets(inputs, tensors), inputs)]
+        targets = lambda: {_target(tensor, retain=whole): True for tensor, whole in given}  # noqa: E731
     walk(tensors, gradients, retain=retain, create=create_graph, targets=targets)
 
 
@@ -77,7 +78,7 @@ def grad(
 
     With `is_grads_batched` each of `grad_outputs` is a batch, whose first dimension the gradients have, too.
     With `create_graph` the gradients can be differentiated again. An input that the outputs do not depend on is an
-    error unless `allow_unused` (None for it) or `materialize_grads` (zeros for it).
+    error unless `allow_unused` (None for it) or `materialize_grads` (zeros for it). A dict of inputs gives a dict.
 
     >>> import plugrad as torch
     >>> x = torch.tensor(3.0, requires_grad=True)
@@ -85,23 +86,23 @@ def grad(
     >>> g.item(), torch.autograd.grad(g, x)[0].item()
     (27.0, 18.0)
     """
-    if is_grads_batched:
-        options = {"allow_unused": allow_unused, "materialize_grads": materialize_grads}
-        return rare.batched_grad(grad, outputs, inputs, grad_outputs, retain_graph, create_graph, **options)
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     index(0 if allow_unused is None else allow_unused)  # TypeError for what is no flag
     outputs, given = _tuple(outputs), _tuple(inputs)
-    inputs = _targets(given, outputs)
-    if not inputs:
+    if not given:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if watched or is_grads_batched or not only_inputs or inputs.__class__ is dict:
+        options = {"allow_unused": allow_unused, "materialize_grads": materialize_grads, "only_inputs": only_inputs}
+        options |= {"retain_graph": retain_graph, "create_graph": create_graph, "is_grads_batched": is_grads_batched}
+        if told := rare.of_grad(grad, outputs, inputs, given, grad_outputs, options):
+            return told[0]
+    inputs = _targets(given, outputs)
     gradients = (None,) * len(outputs) if grad_outputs is None else _tuple(grad_outputs)
     if len(gradients) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} outputs and {len(gradients)} grad_outputs")
-    if materialize_grads and not all([isinstance(one, Tensor) for one in given]):
-        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     targets = lambda: dict.fromkeys(map(_target, inputs), False)  # noqa: E731
     create_graph, retain = _flags(create_graph, retain_graph)
     captured = walk(outputs, gradients, retain=retain, create=create_graph, targets=targets)
@@ -115,21 +116,17 @@ def grad(
             continue
         arrived.pop()
         if materialize_grads:
-            tensor_type = tensor._type.plain
-            results.append(make(rare.filled("zeros", tensor), tensor_type, LEAF if create_graph else None))
+            results.append(rare.zeros_for(given[position], create_graph))
         elif allow_unused:
             results.append(None)
         else:
-            raise RuntimeError(
-                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
-                f"allow_unused=True if this is the desired behavior. (Its shape is {list(tensor.shape)}.)"
-            )
+            raise rare.unused_input(position, tensor)
     return tuple(results)
 
 
 def _targets(inputs, outputs) -> tuple:
     """Return the tensors to differentiate by; for a GradientEdge a tensor with that history."""
-    return tuple([one if isinstance(one, Tensor) else rare.stand_in(one, outputs) for one in _tuple(inputs)])
+    return tuple([one if isinstance(one, Tensor) else rare.stand_in(one, outputs) for one in inputs])
 
 
 def _target(tensor, retain=False):
@@ -149,4 +146,6 @@ def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs
     `gradient` is needed unless this is a scalar. With `report=model` a warning lists the parameters that receive none,
     and where the path to each ends.
     """
+    if watched and (told := rare.of_tensor(_backward, self, gradient, retain_graph, create_graph, inputs, report)):
+        return told[0]
     backward(self, gradient, retain_graph, create_graph, inputs=inputs, report=report)

@@ -11,7 +11,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "takes_halves type_without_tensors", "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base "
     "follow_reshape follow_write lift_saved old_value", "autograd.rare.function_mistakes": "gradients_of_hook "
     "check_marked check_returned checked_gradient gradients_of_nested no_answer refuse_changed_gradient refuse_to_save "
-    "saved_once saved_variables the_vjp warn_of_old_style with_defaults", "autograd.rare.batched_grads": "batched_grad",
+    "saved_once saved_variables the_vjp warn_of_old_style with_defaults", "autograd.missing_grads": "warn_missing",
+    "autograd.rare.arguments_of_walks": "of_backward of_grad of_older_name of_tensor several unused_input zeros_for",
     "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap resizing store_overlapping",
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
     "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out ordered order_result",

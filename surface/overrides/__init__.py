@@ -294,7 +294,7 @@ def wrap_torch_function(dispatcher):
     return decorate
 
 
-def _of_others(*args, **kwargs):
+def not_ours(*args, **kwargs):
     """Return the arguments but for plugrad's own kinds of tensors: sparse and nested ones know what ops they have."""
     given = (*args, *kwargs.values())
     return [one for one in given if not (isinstance(one, Tensor) and type(one).__module__.startswith("plugrad."))]
@@ -314,7 +314,7 @@ def overridable(function):
     >>> halves(torch.ones(2)), halves(Stranger())
     (tensor([0.5000, 0.5000]), 'halves')
     """
-    return wrap_torch_function(_of_others)(function)
+    return wrap_torch_function(not_ours)(function)
 
 
 __getattr__, __dir__ = lazy_names(

@@ -17,16 +17,24 @@ PROPERTIES = tuple(
     """
     H T data device dtype grad grad_fn imag is_cpu is_cuda is_leaf is_meta is_mkldnn is_mps is_nested is_quantized
     is_sparse is_sparse_csr is_xla is_xpu itemsize layout mH mT name nbytes ndim output_nr real requires_grad
-    retains_grad shape volatile _base _version
+    retains_grad shape volatile _base _version __cuda_array_interface__
     """.split()
 )
 METHODS = tuple(
     """
     __array__ __bool__ __complex__ __contains__ __deepcopy__ __dir__ __float__ __format__ __index__ __int__ __len__
-    __repr__ __reversed__ backward data_ptr detach_ dim element_size get_device is_complex is_contiguous
+    __repr__ __reversed__ data_ptr detach_ dim element_size get_device is_complex is_contiguous
     is_floating_point is_inference is_set_to is_shared is_signed item ndimension nelement numel numpy register_hook
     register_post_accumulate_grad_hook requires_grad_ retain_grad size storage storage_offset stride tolist
     untyped_storage
+    """.split()
+)
+FROM_ROOMS = tuple(  # methods that stand in rooms, which a class need not import before it is used so
+    """
+    __dlpack__ __dlpack_device__ _indices _nnz _values apply_ ccol_indices coalesce col_indices const_data_ptr
+    crow_indices dense_dim dim_order hpu indices ipu is_coalesced is_conj is_distributed is_neg is_nonzero is_pinned
+    is_same_size map2_ map_ mtia pin_memory resize resize_as resize_as_sparse_ row_indices share_memory_ sparse_dim
+    sparse_mask storage_type to_sparse values xpu
     """.split()
 )
 _CONVERTED = ("data",)  # the properties that are tensors, and no ops
@@ -64,6 +72,19 @@ class Asked(Converted):
     def __set__(self, instance, value):
         own = getattr(Tensor, self.name)
         ask_classes(own.__set__, (instance, value), {}) if is_asked(type(instance)) else own.__set__(instance, value)
+
+
+class AskedMethod:
+    """Stands in a class for a method of Tensor that is looked up when it is first used; whoever calls it asks."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __get__(self, instance, owner=None):
+        own = getattr(Tensor, self.name)
+        if instance is None or not is_asked(owner):
+            return own.__get__(instance, owner)
+        return functools.wraps(own)(lambda *args, **kwargs: ask_classes(own, (instance, *args), kwargs))
 
 
 def asks_for_all(value) -> bool:
@@ -109,6 +130,6 @@ def ask(cls) -> None:
     for name in (PROPERTIES if overrides else _CONVERTED):
         if name not in theirs and hasattr(getattr(Tensor, name, None), "__set__"):
             setattr(cls, name, (Asked if overrides else Converted)(name))
-    for name in METHODS if overrides else ():
-        if name not in theirs:
-            setattr(cls, name, asking(name))
+    for names, method in ((METHODS, asking), (FROM_ROOMS, AskedMethod)) if overrides else ():
+        for name in {*names} - theirs:
+            setattr(cls, name, method(name))

@@ -10,6 +10,12 @@ import plugrad.native
 from plugrad import Tensor
 from plugrad.overrides import asked
 
+_ASKING = (
+    Tensor.detach,
+    Tensor.backward,
+    plugrad.autograd.grad,
+    plugrad.autograd.backward,
+)  # in the core, by themselves
 _NAMESPACES = ("", "functional", "nn.functional", "nn.init", "Tensor", "linalg", "fft", "special")
 
 
@@ -19,10 +25,10 @@ def asks(function) -> bool:
     if op is not None:
         return op.runs_on != "nothing"
     code = getattr(function, "__code__", None)
-    if any([function is getattr(Tensor, name, None) for name in asked.METHODS]):
+    if any([function is getattr(Tensor, name, None) for name in (*asked.METHODS, *asked.FROM_ROOMS)]):
         return True
     generated = code is not None and code.co_filename.startswith(("<plugrad in-place ", "<plugrad operator "))
-    if generated or getattr(function, "__asks__", False) or function is Tensor.detach:
+    if generated or getattr(function, "__asks__", False) or function in _ASKING:
         return True
     return hasattr(function, "__wrapped__") and asks(function.__wrapped__)
 
@@ -111,4 +117,6 @@ def resolve_name(f) -> str:
         return f"plugrad.Tensor.{names[0] if names else f.__self__.fget.__name__}.{f.__name__}"
     if f.__name__.startswith("__") or getattr(Tensor, f.__name__, None) is f:
         return f"plugrad.Tensor.{f.__name__}"
+    if getattr(plugrad.autograd, f.__name__, None) is f:
+        return f"plugrad.autograd.{f.__name__}"
     return f"plugrad.{f.__name__}" if getattr(plugrad, f.__name__, None) is f else f"{f.__module__}.{f.__name__}"

@@ -294,6 +294,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
     return result if layout is None else creation.to_sparse(result, layout=layout)
 
 
+@overridable
 @checked(mat1="tensor", mat2="tensor")
 def hspmm(mat1, mat2):
     """Return the product of a sparse and a dense matrix as a tensor of sparse rows."""

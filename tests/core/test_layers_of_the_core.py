@@ -34,7 +34,6 @@ LAZY_DOORS = {
     ("plugrad.registry.namespaces", "plugrad."): "rooms beside the core, at the first use of the names that they give",
     ("plugrad.registry.loader", "plugrad.registry.third_parties"): "how third parties' plugins are loaded",
     ("plugrad.optim.optimizer", "plugrad.optim.batching"): "how updates are batched over parameters",
-    ("plugrad.autograd.entrances", "plugrad.autograd.missing_grads"): "backward(report=...): the same",
     ("plugrad.nn.tables", "plugrad."): "hooks on a module's backward, Module.compile, what is wrong in words: the same",
     ("plugrad.devices.device", "plugrad.backends"): "what a device number means, and falling back to the CPU",
     ("plugrad.registry.preferences", "plugrad.registry.settings"): "settings, where there is something to decide",

@@ -26,6 +26,7 @@ PRIVATE = {
     "plugrad.sparse.tensors -> plugrad.tensor.tensor",
     "plugrad.tensor_methods -> plugrad.tensor.tensor",
     "plugrad._C -> plugrad.graph.nodes",
+    "plugrad.autograd.rare.arguments_of_walks -> plugrad.tensor.tensor",
     "plugrad.autograd.rare.callbacks -> plugrad.autograd.roots",
     "plugrad.autograd.rare.callbacks -> plugrad.graph.modes",
     "plugrad.autograd.rare.cast_inputs -> plugrad.graph.versions",
