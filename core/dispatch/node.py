@@ -14,7 +14,7 @@ from plugrad.dispatch.source import compile_function
 from plugrad.graph import rare
 from plugrad.graph.modes import NOWHERE, tick
 from plugrad.graph.nodes import Node, slot_of
-from plugrad.graph.saved import FREED
+from plugrad.graph.saved import FREED, flagged
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
 
 _PASSES_ON = (lambda F, g: g).__code__.co_code  # a formula that hands its gradient on is not a call
@@ -165,7 +165,7 @@ class OpNode(Node):
             return self._connect_input(name, value)
         number = output_number(name)
         if number is None or name in self.op.index:
-            return _plain_tensor(value)
+            return rare.flagged_since(self, _plain_tensor(value)) if flagged else _plain_tensor(value)
         if number >= 0:
             return _connect_slot(self, value, number)
         if isinstance(value, tuple):
@@ -183,7 +183,7 @@ class OpNode(Node):
     def _connect(self, position, value):
         edge = self.edges[position]
         if edge is None or value.__class__ in PLAIN:
-            return _plain_tensor(value)
+            return rare.flagged_since(self, _plain_tensor(value)) if flagged else _plain_tensor(value)
         return connect(edge, value, self.fit[position] if self.fit is not None else None)
 
 

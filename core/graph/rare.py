@@ -29,5 +29,5 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form",
     "autograd.graph.multi_grad": "other_walk", "autograd.rare.results": "fresh wrapped",
     "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
-    "autograd.rare.options": "plain_options",
+    "autograd.rare.options": "plain_options", "autograd.rare.late_flags": "flagged_since newborn without_flag",
 })  # fmt: skip

@@ -10,6 +10,7 @@ from plugrad.graph.numpy_writes import changed_since, open_exports, uses
 from plugrad.graph.versions import copied, writes, written_since
 
 _PLAIN = {int, float, bool, str, type(None)}
+flagged: dict = {}  # by the ids of their arrays, tensors that got their flag late: see `rare.flagged_since`
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
     "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "

@@ -67,6 +67,7 @@ def _shallow(tensor, data):
 @core_method("__copy__")
 def _copy(self):
     copied = _shallow(self, lay_out(self)._raw)
+    copied._shares = self._shares = True
     shared_memory.inherit(copied, self)
     copied.__dict__.update(attributes_of(self))
     return copied

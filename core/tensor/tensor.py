@@ -46,7 +46,7 @@ class Tensor(Description, Protocols):
     tensor([2., 4.])
     """
 
-    __slots__ = ("_raw", "_type", "_edge", "_view", "_grad", "_source", "__dict__", "__weakref__")
+    __slots__ = ("_raw", "_type", "_edge", "_view", "_grad", "_source", "_shares", "__dict__", "__weakref__")
 
     edges = ()  # a leaf ends every walk backward
 
@@ -130,12 +130,7 @@ class Tensor(Description, Protocols):
                 self._edge = LEAF
                 rare.note_flag(self)
         elif edge is not None:
-            if edge is not LEAF:
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
-                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
-                )
-            self._edge = None
+            self._edge = rare.without_flag(self, edge)
         return self
 
     @property
@@ -217,7 +212,9 @@ class Tensor(Description, Protocols):
 
     def detach(self):
         """Return a tensor that shares the data and has no history."""
-        ttype = lay_out(self)._type
+        ttype = lay_out(self)._type if self._type.is_open else self._type
+        if self._edge is None:
+            self._shares = True  # see `rare.late_flags`
         if ttype.plain is not ttype:
             result = make(self._raw, ttype.plain) if type(self) is Tensor else self._detach_of_subclass()
             marked = inference.marked(self) and isinstance(result, Tensor)
@@ -257,6 +254,7 @@ class Tensor(Description, Protocols):
         if self._edge is not None and self._raw.shape != value._raw.shape:
             rare.keep_shape(self)
         self._raw = lay_out(value)._raw
+        rare.newborn(self, value)
         if self._view is None:
             shared_memory.inherit(self, value)
         self._type = value._type.plain if self._type.plain is self._type else value._type.variant()
@@ -281,7 +279,7 @@ class Tensor(Description, Protocols):
     @staticmethod
     def _make_subclass(cls, data, require_grad=False):
         """Return a leaf of a subclass that shares the data of a tensor."""
-        return Tensor.requires_grad_(subclass_of(cls, data), require_grad)
+        return Tensor.requires_grad_(rare.newborn(subclass_of(cls, data), data), require_grad)
 
     @staticmethod
     def _from_raw(array):

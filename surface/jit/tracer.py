@@ -45,6 +45,7 @@ def _refuse_gradients_of_their_own():
 class Tracer(TorchFunctionMode):
     """Notes the calls of ops, with what each result is called."""
 
+    sees_walks = False
     RESULTS = ()  # of which types programs return values beside tensors
     CONSTANTS = ()  # of which types examples may be that stay what they are
 

@@ -77,6 +77,7 @@ class TorchFunctionMode(_StackMode):
     """
 
     _stack = "function_modes"
+    sees_walks = True  # whether it is told of `autograd.grad` and `backward`, and of no op in them
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__(func, types, args, kwargs)")
@@ -295,7 +296,10 @@ def wrap_torch_function(dispatcher):
 
 
 def not_ours(*args, **kwargs):
-    """Return the arguments but for plugrad's own kinds of tensors: sparse and nested ones know what ops they have."""
+    """Return the arguments but for plugrad's own kinds of tensors.
+
+    Sparse and nested ones know what ops they have.
+    """
     given = (*args, *kwargs.values())
     return [one for one in given if not (isinstance(one, Tensor) and type(one).__module__.startswith("plugrad."))]
 

@@ -12,7 +12,14 @@ from plugrad import Tensor
 from plugrad.autograd.graph import GradientEdge
 from plugrad.autograd.rare.batched_grads import batched_grad
 from plugrad.autograd.rare.gradients_of_roots import filled
-from plugrad.overrides import handle_torch_function, has_torch_function, is_tensor_like, not_ours, watch_classes
+from plugrad.overrides import (
+    _get_current_function_mode,
+    handle_torch_function,
+    has_torch_function,
+    is_tensor_like,
+    not_ours,
+    watch_classes,
+)
 from plugrad.tensor.tensor import make
 
 
@@ -48,8 +55,11 @@ def of_older_name(grad_variables, grad_tensors):
 def _asked(function, relevant, *args, **kwargs) -> tuple:
     """Return (what modes and classes make of a call,), () where there is none to ask.
 
-    plugrad's own kinds of tensors are not asked: walks know them.
+    plugrad's own kinds of tensors are not asked: walks know them. Nor are modes that are to see the ops of a walk.
     """
+    last = _get_current_function_mode()
+    if last is not None and not last.sees_walks:
+        return ()
     relevant = not_ours(*relevant)
     return (handle_torch_function(function, relevant, *args, **kwargs),) if has_torch_function(relevant) else ()
 

@@ -14,6 +14,7 @@ import sys
 import weakref
 
 from plugrad import Tensor, enable_grad, inference_mode, no_grad
+from plugrad.autograd.rare.late_flags import with_flag
 from plugrad.graph.modes import LEAF, NOWHERE, mode
 from plugrad.graph.versions import UNTRACKED, written_since
 from plugrad.tensor.tensor import make
@@ -114,6 +115,7 @@ def note_flag(tensor) -> None:
 
     Whoever holds a view holds its base, and an array that shows the memory of the base's.
     """
+    with_flag(tensor)
     if sys.getrefcount(tensor) <= _ALONE or tensor._view is UNTRACKED or tensor._is_view():
         return
     if _shown(tensor) > _ONE_ARRAY:

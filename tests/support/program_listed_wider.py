@@ -88,9 +88,9 @@ def classes_of_derivatives(program, found, oracle, subject, watch):
 
     The difference goes when the tensors are of no subclass.
     """
-    derived = r"autograd\.|T\.func\.|T\.vmap\(|dual_level|\.apply\(|backward\(|\.data\b"
-    asked = lenient(found, "no implementation found for 'torch.autograd.")
-    if not (asked or found.kind.endswith("class")) or not matches(derived, program):
+    handed_on = r"autograd\.grad\(.*get_gradient_edge\(.*_like\("  # which asks no class: an edge is no tensor
+    derived = rf"{handed_on}|autograd\.f|T\.func\.|T\.vmap\(|dual_level|\.apply\(|\.data\b"
+    if not found.kind.endswith("class") or not matches(derived, program):
         return False
     if found.expected == "Parameter" and matches(r"linearize\(", program[-1:]):  # what a trace found to be constant
         return True

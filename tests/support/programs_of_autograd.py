@@ -454,6 +454,27 @@ PROGRAMS = {
         v5.unsqueeze_(0)
         v7, v8 = T.autograd.grad(v6.square().sum(), [v5, v1], allow_unused=True)
     """,
+    "what an op saved of a tensor before that got its flag": """
+        w = T.tensor([2.0, 3.0], dtype=T.float64, requires_grad=True)
+        a, b, d = T.tensor([[5.0, 7.0], [0.5, 1.5], [4.0, 6.0]], dtype=T.float64).unbind()
+        p, q, r = T.nn.Parameter(a.clone()), T.nn.Parameter(b), T.nn.Parameter(d.clone())
+        c, e, s = copy.copy(a), a[:], r.detach()
+        _x = p.requires_grad_(False), q.requires_grad_(False), r.requires_grad_(False)
+        y = w * a + w.exp() ** p + w * b + w * c + w * e + w * r.detach() + w * s + w * w * d.detach()
+        late = T.nn.Parameter(a)
+        _x = p.requires_grad_(), p.requires_grad_(False), [v.requires_grad_() for v in (b, c, d, e, p, q, r)]
+        z = y + w * T.ones(2, dtype=T.float64).requires_grad_()
+        g, = T.autograd.grad(y.square().sum(), [w], create_graph=True)
+        g1, g2, g3, g4, g5, g6, g7 = T.autograd.grad(g.sum(), [c, e, p, q, r, d, late], allow_unused=True)
+    """,
+    "an operand that got its flag late, in functions and without it again": """
+        w = T.tensor([2.0, 3.0], dtype=T.float64, requires_grad=True)
+        a, b, c, d = T.tensor([[5.0, 7.0], [0.5, 1.5], [4.0, 6.0], [1.0, 2.0]], dtype=T.float64).clone().unbind()
+        y = T.addcmul(a, w, a) + T.where(w > 2, w * w, b) * b + w / c + w * d
+        _x = [v.requires_grad_() for v in (a, b, c, d)]
+        d.requires_grad = False
+        (T.autograd.grad(y.sum(), [w], create_graph=True)[0] ** 2).sum().backward()
+    """,
     "a deviation of zero, forward": """
         x = T.zeros(2, 2, dtype=T.float64, requires_grad=True)
         with F.dual_level():

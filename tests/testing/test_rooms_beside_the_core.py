@@ -135,6 +135,8 @@ PRIVATE = {
     "plugrad.jit.modules -> plugrad.regions",
     "plugrad.jit.traced -> plugrad.regions",
     "plugrad.jit.examples -> plugrad.regions",
+    "plugrad.autograd.rare.late_flags -> plugrad.graph.modes",
+    "plugrad.autograd.rare.late_flags -> plugrad.graph.saved",
     "plugrad.autograd.rare.old_functions -> plugrad.autograd.function_node",
     "plugrad.autograd.rare.orders -> plugrad.graph.modes",
     "plugrad.autograd.rare.reshaped -> plugrad.graph.modes",
