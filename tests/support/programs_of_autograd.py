@@ -458,7 +458,7 @@ PROGRAMS = {
         w = T.tensor([2.0, 3.0], dtype=T.float64, requires_grad=True)
         a, b, d = T.tensor([[5.0, 7.0], [0.5, 1.5], [4.0, 6.0]], dtype=T.float64).unbind()
         p, q, r = T.nn.Parameter(a.clone()), T.nn.Parameter(b), T.nn.Parameter(d.clone())
-        c, e, s = copy.copy(a), a[:], r.detach()
+        c, e, s = a.clone(), a[:], r.detach()
         _x = p.requires_grad_(False), q.requires_grad_(False), r.requires_grad_(False)
         y = w * a + w.exp() ** p + w * b + w * c + w * e + w * r.detach() + w * s + w * w * d.detach()
         late = T.nn.Parameter(a)
