@@ -101,3 +101,18 @@ def directions_of_nothing(program, found, oracle, subject, watch):
         return False
     kept = [re.sub(values, r"positive(T.linalg.svdvals\1)", statement) for statement in program]
     return difference(kept, oracle, subject, watch) is None
+
+
+@kind
+def negated_bytes(program, found, oracle, subject, watch):
+    """PyTorch's gradient of `atan2` negates a first operand of uint8, which wraps: -3 is 253.
+
+    The difference goes when that operand is converted first, which changes nothing here.
+    """
+    if not found.kind.endswith("values") or not matches(r"atan2\(", program):
+        return False
+    wide = [re.sub(r"T\.atan2\((v\d+), (v\d+)", r"T.atan2(\1.to(\2.dtype), \2", one) for one in program]
+    wide = [re.sub(r"(v\d+)\.atan2\((v\d+)", r"\1.to(\2.dtype).atan2(\2", one) for one in wide]
+    if wide == program or difference(wide, oracle, subject, watch) is not None:
+        return False
+    return difference(program, subject, subject, watch, instead=wide) is None
