@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 _said: set = set()
@@ -29,11 +30,18 @@ def is_warn_always_enabled() -> bool:
     return _always["mode"]
 
 
-def warn_once(key: str, message: str, stacklevel=2, category=UserWarning) -> None:
+def warn_once(key: str, message: str, stacklevel: int | None = 2, category=UserWarning) -> None:
     """Warn the first time that this is called with `key`.
 
-    After `set_warn_always(True)` it warns each time.
+    After `set_warn_always(True)` it warns each time. `stacklevel=None` leads to the first caller outside of plugrad.
     """
     if _always["mode"] or key not in _said:
         _said.add(key)
-        warnings.warn(message, category, stacklevel=stacklevel + 1)
+        warnings.warn(message, category, stacklevel=1 + (_level_outside() if stacklevel is None else stacklevel))
+
+
+def _level_outside() -> int:
+    frame, level = sys._getframe(2), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "plugrad").partition(".")[0] == "plugrad":
+        frame, level = frame.f_back, level + 1
+    return level

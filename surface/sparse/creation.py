@@ -128,9 +128,9 @@ def _check_indices(numbers, shape) -> None:
             )
 
 
-def _said_to_be_beta(layout, stacklevel=5) -> None:
-    """Warn, once in a process, as PyTorch does of compressed tensors; `stacklevel` leads to who makes one."""
-    warn_once("sparse compressed tensors", f"Sparse {layout[7:].upper()} tensor support is in beta state.", stacklevel)
+def _said_to_be_beta(layout) -> None:
+    """Warn whoever makes a compressed tensor, once in a process, as PyTorch does."""
+    warn_once("sparse compressed tensors", f"Sparse {layout[7:].upper()} tensor support is in beta state.", None)
 
 
 _PARTS = {0: ("crow_indices", "col_indices"), 1: ("ccol_indices", "row_indices")}

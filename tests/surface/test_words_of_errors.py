@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy
 import pytest
 
@@ -30,6 +32,7 @@ def of_recomputation(T):
 
 
 def of_recomputation_with_debug(T):
+    logging.getLogger("LoggingTensor").propagate = False  # pytest can't show PyTorch's records, their text has no places
     runs = []
 
     def other_each_time(x):
