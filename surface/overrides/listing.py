@@ -10,12 +10,7 @@ import plugrad.native
 from plugrad import Tensor
 from plugrad.overrides import asked
 
-_ASKING = (
-    Tensor.detach,
-    Tensor.backward,
-    plugrad.autograd.grad,
-    plugrad.autograd.backward,
-)  # in the core, by themselves
+_ASKING = Tensor.detach, Tensor.backward, plugrad.autograd.grad, plugrad.autograd.backward  # by themselves, in the core
 _NAMESPACES = ("", "functional", "nn.functional", "nn.init", "Tensor", "linalg", "fft", "special")
 
 
