@@ -7,7 +7,7 @@
 typedef struct {
     const char *name;
     pg_kernel kernel;
-    int arrays, numbers, like, strided;
+    int arrays, numbers, like, strided, elements;
 } pg_entry;
 
 typedef struct {

@@ -31,6 +31,8 @@ typedef struct {
     int strided; /* whether arrays may have any strides */
     PyObject *otherwise; /* what is called, with all arguments, for those that are not served; NULL: NotImplemented */
     int skipped; /* how many arguments before the kernel's own are for `otherwise` alone */
+    int elements; /* whether each element of the result follows from those at its place alone, so it may take their memory; */
+    int over;     /* whether it does so: the result is written over the first array */
 } bound;
 
 enum { LARGER = -2 }; /* `like`: the one of the first two arrays with more dimensions, or else more elements */
@@ -204,6 +206,22 @@ static PyObject *dense(PyArrayObject *x) {
     return copy;
 }
 
+static int64_t bytes_of(const pg_array *x) {
+    const int small = x->type == PG_BOOL || x->type == PG_INT8 || x->type == PG_UINT8;
+    return x->size * (small ? 1 : x->type == PG_INT32 || x->type == PG_FLOAT32 ? 4 : 8); /* of halves at most */
+}
+
+/* Whether a result of the kind of `model` may be written over the first array: none of the others is a part of it. */
+static int may_be_over(const pg_array *arrays, int n, const pg_array *model) {
+    if (model != arrays || !(arrays->flags & PG_WRITABLE) || (arrays->type != PG_FLOAT32 && arrays->type != PG_FLOAT64)) return 0;
+    for (const pg_array *one = arrays + 1; one < arrays + n; one++) {
+        char *data = one->data, *first = arrays->data;
+        const int same = data == first && one->size == arrays->size && one->type == arrays->type;
+        if (!same && data < first + bytes_of(arrays) && first < data + bytes_of(one)) return 0;
+    }
+    return 1;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     const bound *b = PyCapsule_GetPointer(self, NAME);
     if (n > b->skipped && PyList_Check(args[b->skipped])) return call_each(b, args, n);
@@ -239,11 +257,20 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         like = arrays[1].ndim != arrays[0].ndim ? arrays[1].ndim > arrays[0].ndim : arrays[1].size > arrays[0].size;
     if (like >= 0) {
         const pg_array *model = arrays + like;
+        if (b->over) {
+            if (!may_be_over(arrays, na, model)) goto end;
+            for (Py_ssize_t i = b->skipped; !result; i++)
+                if (Py_TYPE(args[i]) == &PyArray_Type) result = args[i];
+            Py_INCREF(result);
+            arrays[na] = *arrays;
+            goto run;
+        }
         const int type = model->type == PG_BFLOAT16 ? bfloat16 : model->type;
         result = PyArray_SimpleNew((int)model->ndim, (npy_intp *)model->shape, type);
         if (!result) goto end;
         describe(arrays + na, (PyArrayObject *)result, 0);
     } else arrays[na].data = NULL; /* so a kernel sees how many there are */
+run:
     if (size > MUCH) {
         PyThreadState *state = PyEval_SaveThread();
         refused = b->kernel(arrays, numbers);
@@ -352,21 +379,23 @@ static PyObject *at_address(PyObject *module, PyObject *args) {
     unsigned long long address;
     int arrays, numbers, like, strided;
     if (!PyArg_ParseTuple(args, "Kiiip", &address, &arrays, &numbers, &like, &strided)) return NULL;
-    return bind((bound){(pg_kernel)(uintptr_t)address, arrays, numbers, like, strided, NULL, 0});
+    return bind((bound){(pg_kernel)(uintptr_t)address, arrays, numbers, like, strided});
 }
 
-/* A function that `kernels` or `at_address` gave, with another one that gets what it does not serve. */
+/* A function that `kernels` or `at_address` gave, with another one, or None, that gets what it does not serve. With `over` the
+   result is written over the first array; None where the kernel can't do that. */
 static PyObject *joined(PyObject *module, PyObject *args) {
     PyObject *function, *otherwise;
-    int skipped;
-    if (!PyArg_ParseTuple(args, "OOi", &function, &otherwise, &skipped)) return NULL;
+    int skipped, over = 0;
+    if (!PyArg_ParseTuple(args, "OOi|p", &function, &otherwise, &skipped, &over)) return NULL;
     PyObject *capsule = PyCFunction_Check(function) ? PyCFunction_GetSelf(function) : NULL;
     if (!capsule || !PyCapsule_IsValid(capsule, NAME)) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "joined() takes a function of this module");
         return NULL;
     }
     bound given = *(const bound *)PyCapsule_GetPointer(capsule, NAME);
-    given.otherwise = otherwise, given.skipped = skipped;
+    if (over && !given.elements) Py_RETURN_NONE;
+    given.otherwise = otherwise == Py_None ? NULL : otherwise, given.skipped = skipped, given.over = over;
     return bind(given);
 }
 
@@ -399,7 +428,7 @@ static PyObject *kernels(PyObject *module, PyObject *args) {
     if (!level) return PyErr_Format(PyExc_ValueError, "this processor can't run kernels of level %s", name);
     PyObject *functions = PyDict_New();
     for (const pg_entry *entry = level->entries; functions && entry->name; entry++) {
-        PyObject *function = bind((bound){entry->kernel, entry->arrays, entry->numbers, entry->like, entry->strided, NULL, 0});
+        PyObject *function = bind((bound){entry->kernel, entry->arrays, entry->numbers, entry->like, entry->strided, NULL, 0, entry->elements});
         int failed = !function || PyDict_SetItemString(functions, entry->name, function);
         Py_XDECREF(function);
         if (failed) Py_CLEAR(functions);

@@ -152,7 +152,7 @@ class TensorType:
 
     __slots__ = (
         "device", "dtype", "np", "xp", "functions", "array_type", "backend", "symbolic", "constants", "plain", "home",
-        "rare", "is_differentiable", "is_limited", "is_half", "is_open", "_variant", "_opened",
+        "rare", "locks", "is_differentiable", "is_limited", "is_half", "is_open", "_variant", "_opened",
     )  # fmt: skip
 
     def __init__(self, place: device, element: dtypes.dtype, plain: TensorType | None = None, is_open=False):
@@ -163,6 +163,7 @@ class TensorType:
         self.xp, self.array_type, self.symbolic = self.backend.xp, self.backend.array_type, self.backend.symbolic
         self.functions = self.backend.functions or self.xp
         self.rare = self.symbolic or self.home is self  # whether every call takes the general path
+        self.locks = hasattr(self.array_type, "setflags")  # whether its arrays can be made read-only, as overlaps are
         self.is_half = dtypes.is_half(self.np)
         self.is_differentiable = element.is_floating_point or element.is_complex
         self.is_limited = element.is_complex or element in dtypes.EIGHT_BITS  # whether not every op takes it

@@ -203,8 +203,8 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         """Return the lines that leave a write to the interpreter if anything is recorded."""
         target, plan = self.plan.target, self.plan
         kept = f"{target}._edge is not None or {target}._view is not None and _in_history({target})"
-        lines = [f"if _mode.grad and ({kept}) or _k is not True and (_copies or 0 in {target}_.strides): _k = None"]
-        if plan.direct is not None:
+        lines = [f"if _mode.grad and ({kept}) or not _t.locks and (_copies or 0 in {target}_.strides): _k = None"]
+        if plan.direct is not None and self.op.write_function is None:
             for name in self.op.parameters[self.op.arity :]:
                 lines.append(f"if {name} is not _d_{name}:\n    _k = None")
         for argument in plan.arguments:
@@ -213,21 +213,23 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
                 continue
             if argument.bit:
                 lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
-            if argument.role == "input" or argument.role == "value" and self.op.promote:
+            if argument.role == "value":
+                lines.append(f"if _mode.grad and getattr({name}, '_edge', None) is not None:\n    _k = None")
+            if not plan.runs_kernel and (argument.role == "input" or argument.role == "value" and self.op.promote):
                 lines.append(f"if {name}_ is not {name} and getattr({name}, '_type', None) is not _t:\n    _k = None")
         return "\n".join(lines)
 
     # ------------------------------------------------------------------------------------------ run
 
-    def kernel(self) -> str:
-        """Return the expression that runs the kernel."""
+    def kernel(self, kernel: str = "_k") -> str:
+        """Return the expression that runs the kernel, or another function of its arguments."""
         op, direct = self.op, self.plan.direct
         if direct is not None:
             return f"_t.functions.{direct}({', '.join([f'{name}_' for name in op.parameters[: op.arity]])})"
         constants = self.plan.constants
         arguments = [name if name in constants else f"{name}_" for name in op.positional]
         arguments += [f"{name}={name}{'' if name in constants else '_'}" for name in op.keyword_only]
-        return f"_k(_t.xp, {', '.join(arguments)})"
+        return f"{kernel}(_t.xp, {', '.join(arguments)})"
 
     def raw(self) -> str:
         """Return the display of all arguments as the kernel gets them."""
@@ -455,19 +457,27 @@ _n.seq = _tick()
             return self.text
         self.unwrap("_writable")
         # Counted as written first: whoever is interrupted, or out of memory or frames, in between may have written.
-        direct = self.plan.direct
+        direct, depth = self.plan.direct, 2
         self.add(1, f"try:\n    _touch({target})")
         if direct is not None:
-            arrays = ", ".join(f"{name}_" for name in op.parameters[: op.arity])
-            self.add(2, f"_t.xp.{direct}({arrays}, out={target}_)\nreturn {target}")
-            self.add(1, f"except RuntimeWarning:  # made an error by the user; all is written\n    return {target}")
-        else:
+            depth += op.write_function is not None
+            if op.write_function is not None:
+                self.add(2, f"if {' and '.join([f'{name} is _d_{name}' for name in op.parameters[op.arity :]])}:")
+            self.add(depth, f"_k({', '.join([f'{name}_' for name in op.parameters[: op.arity]])})\nreturn {target}")
+        if op.write_function is not None:
             arguments = ", ".join(f"{name}_" for name in op.parameters)
             self.add(2, f"if _write(_t.xp, {arguments}) is NotImplemented:\n    raise _General\nreturn {target}")
+        elif direct is None:
+            fits = f"_y.shape == {target}_.shape{' and _y.dtype is _t.np' * (self.plan.result != 'bool')}"
+            self.add(2, f"_w = getattr(_k, 'over', None)\nif _w is None or {self.kernel('_w')} is not {target}_:")
+            self.add(3, f"_y = {self.kernel()}\nif not ({fits}):\n    raise _General\n{target}_[...] = _y")
+            self.add(2, f"return {target}")
+        if direct is not None:
+            self.add(1, f"except RuntimeWarning:  # made an error by the user; all is written\n    return {target}")
         self.add(1, "except (MemoryError, RecursionError):\n    raise")
         self.add(1, "except Exception as _error:  # it refused, and has written nothing")
         self.add(2, f"_untouch({target})")
-        if direct is None:
+        if op.write_function is not None:
             self.add(2, "if not isinstance(_error, (_General, ValueError)):  # the array is read-only\n    raise")
         self.add(2, f"return {self.general()}")
         return self.text

@@ -22,7 +22,7 @@ from plugrad.graph.versions import copied, touch
 from plugrad.tensor import inference
 from plugrad.tensor.indices import is_basic_index, tidy_index
 from plugrad.tensor.tensor import Tensor, from_raw
-from plugrad.tensor.views import View, check_memory, follows_base, next_generation
+from plugrad.tensor.views import View, check_memory, next_generation
 
 
 def method(name: str):
@@ -75,35 +75,6 @@ def run(op, target, values, inside=False, may_become_real=True):
         return store(target, result)
     except RuntimeError as error:
         return rare.store_overlapping(error, op, target, values, result)
-
-
-def reshape(op, target, values):
-    """Give a tensor the shape that a view of it has: the in-place form of a view op."""
-    check_writable(target)
-    kept = type(target._view) is View and not follows_base(target)  # it keeps what history it has, of what it shows
-    recorded = mode.grad or kept and target._edge not in (None, LEAF)
-    result = op.call(values) if mode.grad or not recorded else rare.recorded(op, values)
-    if result._raw.size != target._raw.size and "storage_offset" not in op.index:
-        raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
-    touch(target)
-    if target._edge is not None and not recorded:
-        rare.keep_shape(target)
-    before, target._raw = target.shape, result._raw
-    if modes.levels:
-        rare.follow_reshape(target, result)
-    if recorded:
-        if target.retains_grad:  # the node that it had keeps the gradient, in the shape that it had
-            result._edge._rare().retained = type(None)
-        target._edge = result._edge
-    if type(target._view) is View:
-        target._view = result._view
-        if kept:
-            rare.keep_flag(target)
-    else:
-        next_generation(target)
-        back = (op, values[1:]) if len(before) == target.ndim else (needs.op("reshape"), (before,))
-        target._view.returns += ((target._view.generation, *back),)
-    return target
 
 
 def check_writable(target) -> None:

@@ -60,17 +60,22 @@ class FastKernels(dict):
 
 
 class FastWrites(FastKernels):
-    """For each tensor type whether the fast path of an in-place form serves it; True where overlaps are locked."""
+    """What the fast path of an in-place form calls for each tensor type; None sends others to the interpreter.
+
+    That is an array function which writes over its first operand, what the op declares, or its kernel.
+    """
 
     __slots__ = ()
 
     def __missing__(self, ttype):
-        op = self.op
-        served = _served(op, ttype, op.write_function is None) and not ttype.symbolic
-        if op.write_function is None:  # written by an array function
-            served = served and (op.fast_kernel(ttype) is not None or op.plan.in_place().takes_others(ttype))
-        self[ttype] = answer = (hasattr(ttype.array_type, "setflags") or "unlocked") if served else None
-        return answer
+        op, direct = self.op, self.op.plan.in_place().direct
+        write = op.fast_kernel(ttype)
+        if direct is not None and (write is not None or op.plan.in_place().takes_others(ttype)):
+            over, function = getattr(ttype.functions, "over", None), getattr(ttype.xp, direct)
+            write = over(direct) if over else lambda *operands: function(*operands, out=operands[0])
+        served = not ttype.symbolic and _served(op, ttype, direct is not None)
+        self[ttype] = write = (write if direct else op.write_function or write) if served else None
+        return write
 
 
 class Op:
@@ -380,7 +385,7 @@ class Op:
     def run_in_place(self, target, values, inside=False):
         """Run the op, write its result into `target`; `inside` as in `interpreter.apply`."""
         if self.inplace == "shape":
-            return inplace.reshape(self, target, values)
+            return rare.change_shape(self, target, values)
         if self.inplace == "items":
             return inplace.assign(self, target, values)
         return inplace.run(self, target, values, inside)

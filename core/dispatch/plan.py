@@ -132,8 +132,10 @@ class CallPlan:
         """Return the plan of the in-place form, which writes its first argument."""
         op = self.op
         direct = None
-        if op.write_function is None and op.arity and op.promote in ("same", "float"):
+        if op.arity and op.promote in ("same", "float"):
             direct = array_function(op, op.arity)
+            if not isinstance(getattr(numpy, direct or "", None), numpy.ufunc):  # it can't be told where to write
+                direct = None
         name = "__setitem__" if op.inplace == "items" else f"{op.name}_"
         return self._variation(name=name, out=False, direct=direct, target=op.parameters[0])
 
@@ -160,10 +162,17 @@ class CallPlan:
         return array_function(op, count, dtype=dtype) == self.direct and (op.promote == "bool" or result == dtype)
 
     @property
+    def runs_kernel(self) -> bool:
+        """Whether the fast path of this in-place form copies what the kernel returns."""
+        op, lead = self.op, self.lead
+        kernel = self.level == "arrays" and lead.role == "lead" and lead.name == self.target
+        return kernel and op.inplace != "shape" and op.write_function is None and self.direct is None
+
+    @property
     def is_compiled(self) -> bool:
         """Whether plain calls have a fast path; others always take the interpreter."""
         if self.target is not None:
-            return self.op.write_function is not None or self.direct is not None
+            return self.op.write_function is not None or self.direct is not None or self.runs_kernel
         if self.level != "arrays":
             return True
         if self.lead.role == "leads":

@@ -56,7 +56,9 @@ def touch(tensor) -> None:
     storage = tensor._raw
     if storage.base is not None and tensor._view is not UNTRACKED:
         storage = tensor._type.backend.storage(storage)
-    entry = _entry(storage)
+    entry = writes.get(id(storage))
+    if entry is None or entry.storage() is not storage:
+        entry = _entry(storage)
     entry.before = entry.last
     entry.last = now = tick()
     entry.count += 1

@@ -60,6 +60,15 @@ class Functions:
         setattr(self, name, function)
         return function
 
+    def over(self, name):
+        """Return the ufunc of a name as a function that writes its result over its first operand."""
+        ufunc = getattr(numpy, name)
+
+        def over(*operands):
+            return ufunc(*operands, operands[0])
+
+        return native_function(ufunc.__name__, over, True) if ufunc.__name__ in self.IN_C else over
+
 
 _halve = native_function("halve", lambda *arrays: NotImplemented)
 _HALVES = {"fe", "ef", "fE", "Ef"}  # float32 to float16 and bfloat16 (E), and back

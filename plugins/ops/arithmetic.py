@@ -13,6 +13,7 @@ from plugrad.extend import (
     is_integer,
     is_single_or_double,
     native,
+    native_function,
     unary,
 )
 
@@ -46,6 +47,26 @@ def _scaled(xp, input, other, alpha):
     return scaled if keeps else scaled.item()
 
 
+_add_scaled = native_function("add_scaled", lambda *call: NotImplemented)
+_add_scaled_over = native_function("add_scaled", lambda *call: NotImplemented, over=True)
+
+
+def _in_c(function, xp, input, other, alpha):
+    """The sum of arrays of one shape, the second one times a number, in one pass; NotImplemented for others."""
+    if alpha.__class__ not in (int, float) or xp.__name__ != "numpy":
+        return NotImplemented
+    same = getattr(input, "shape", None) == getattr(other, "shape", NotImplemented)
+    return function(input, other, alpha) if same else NotImplemented
+
+
+def _over(xp, combine, out, other, alpha, sign):
+    """Write `out`, plus or minus `alpha * other`, over `out`; NotImplemented where the general path has to look."""
+    if alpha.__class__ not in (int, float) or not is_single_or_double(out.dtype):
+        return NotImplemented
+    if _in_c(_add_scaled_over, xp, out, other, sign * alpha) is NotImplemented:
+        combine(out, xp.multiply(other, fitted(out.dtype, alpha)), out)
+
+
 # ---------------------------------------------------------------- sums
 
 
@@ -65,7 +86,13 @@ def add(xp, input, other, *, alpha=1):
     """
     if alpha is _ONE:
         return xp.add(input, other)
-    return xp.add(input, _scaled(xp, input, other, alpha))
+    result = _in_c(_add_scaled, xp, input, other, alpha)
+    return xp.add(input, _scaled(xp, input, other, alpha)) if result is NotImplemented else result
+
+
+@add.writer
+def add_into(xp, out, other, alpha):
+    return _over(xp, xp.add, out, other, alpha, 1)
 
 
 @add.vjp("input")
@@ -104,7 +131,15 @@ def sub(xp, input, other, *, alpha=1):
     >>> torch.tensor([3., 2.]) - 1
     tensor([2., 1.])
     """
-    return xp.subtract(input, other if alpha is _ONE else _scaled(xp, input, other, alpha))
+    if alpha is _ONE:
+        return xp.subtract(input, other)
+    result = _in_c(_add_scaled, xp, input, other, -alpha)
+    return xp.subtract(input, _scaled(xp, input, other, alpha)) if result is NotImplemented else result
+
+
+@sub.writer
+def sub_into(xp, out, other, alpha):
+    return _over(xp, xp.subtract, out, other, alpha, -1)
 
 
 @sub.vjp("input")
@@ -306,22 +341,15 @@ def lerp(xp, input, end, weight):
     return xp.where(xp.abs(weight) < 0.5, from_start, from_end)
 
 
+_lerp_by = native_function("lerp_by", lambda *call: NotImplemented)
+
+
 @lerp.kernel("cpu")
 @native("lerp", otherwise=lerp)
 def lerp_in_c(call, xp, input, end, weight):
-    return call(input, end, weight) if is_number(weight) and input.shape == end.shape else NotImplemented
-
-
-@lerp.writer
-def lerp_into(xp, out, end, weight):
-    if not isinstance(weight, float) or not -0.5 < weight < 0.5:
-        return NotImplemented
-    if not is_single_or_double(out.dtype) or end.shape != out.shape:
-        return NotImplemented
-    span = end - out
-    span *= weight
-    out += span
-    return out
+    if is_number(weight):
+        return call(input, end, weight) if input.shape == end.shape else NotImplemented
+    return _lerp_by(input, end, weight) if input.shape == end.shape == weight.shape else NotImplemented
 
 
 @lerp.samples

@@ -15,6 +15,7 @@ from plugrad.extend import (
     hookimpl,
     is_integer,
     is_integral,
+    is_single_or_double,
     native,
     refuse_where,
     unary,
@@ -79,6 +80,17 @@ def div(F, input, other, *, rounding_mode=None):
     if rounding_mode == "trunc":
         return F.div_trunc(input, other)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+
+
+@div.writer
+def div_into(xp, out, other, rounding_mode):
+    dtype = out.dtype
+    if rounding_mode is not None or not is_single_or_double(dtype) or getattr(other, "dtype", dtype) != dtype:
+        return NotImplemented
+    try:
+        xp.true_divide(out, other, out)
+    except RuntimeWarning:  # made an error by the user; all is written
+        return out
 
 
 @div.samples
@@ -281,6 +293,12 @@ def addcdiv(xp, input, tensor1, tensor2, *, value=1):
     return xp.add(input, quotient if value == 1 else fitted(input.dtype, value) * quotient)
 
 
+@addcdiv.kernel("cpu")
+@native("addcdiv", otherwise=addcdiv)
+def addcdiv_in_c(call, xp, input, tensor1, tensor2, *, value=1):
+    return call(input, tensor1, tensor2, value) if input.shape == tensor1.shape == tensor2.shape else NotImplemented
+
+
 @addcdiv.vjp("input")
 def addcdiv_vjp_input(F, g):
     return g
@@ -305,6 +323,12 @@ def reciprocal(xp, input):
     tensor([0.5000, 0.2500])
     """
     return xp.true_divide(1, input)
+
+
+@reciprocal.kernel("cpu")
+@native("reciprocal", otherwise=reciprocal, plain=True, halves=True)
+def reciprocal_in_c(call, xp, input):
+    return call(input)
 
 
 @reciprocal.vjp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from plugrad import bfloat16, finfo
-from plugrad.extend import Op, binary, collect, conj, hookimpl, is_floating, is_half, is_integral, op, unary
+from plugrad.extend import Op, binary, collect, conj, hookimpl, is_floating, is_half, is_integral, native, op, unary
 
 from ._checks import BOOL, INTEGER, NOT_FLOATING, is_complex, is_number, refuse
 
@@ -14,6 +14,10 @@ def _refuse_bool(name, input):
     refuse(BOOL, f"{name}_vml_cpu", input)
     if input.dtype.kind == "c":
         raise NotImplementedError(f"{name} is not supported for complex inputs")
+
+
+def _of_elements(call, xp, input):
+    return call(input)
 
 
 # ---------------------------------------------------------------- rounding
@@ -29,6 +33,9 @@ def floor(xp, input):
     """
     _refuse_bool("floor", input)
     return xp.floor(input)
+
+
+floor.kernel("cpu")(native("floor", otherwise=floor, plain=True, halves=True)(_of_elements))
 
 
 @floor.vjp
@@ -48,6 +55,9 @@ def ceil(xp, input):
     return xp.ceil(input)
 
 
+ceil.kernel("cpu")(native("ceil", otherwise=ceil, plain=True, halves=True)(_of_elements))
+
+
 @ceil.vjp
 def ceil_vjp(F, g):
     return F.zeros_like(g)
@@ -65,6 +75,9 @@ def trunc(xp, input):
     return xp.trunc(input)
 
 
+trunc.kernel("cpu")(native("trunc", otherwise=trunc, plain=True, halves=True)(_of_elements))
+
+
 @trunc.vjp
 def trunc_vjp(F, g):
     return F.zeros_like(g)
@@ -80,6 +93,9 @@ def frac(xp, input):
     """
     refuse(NOT_FLOATING, "frac_cpu", input)
     return input - xp.trunc(input)
+
+
+frac.kernel("cpu")(native("frac", otherwise=frac, plain=True, halves=True)(_of_elements))
 
 
 @frac.vjp
@@ -111,6 +127,12 @@ def round(xp, input, *, decimals=0):
     return xp.rint(input / scale) * scale
 
 
+@round.kernel("cpu")
+@native("rint", otherwise=round, halves=True)
+def round_in_c(call, xp, input, *, decimals=0):
+    return call(input) if decimals.__class__ is int and decimals == 0 else NotImplemented
+
+
 @round.vjp
 def round_vjp(F, g):
     return F.zeros_like(g)
@@ -138,6 +160,9 @@ def sign(xp, input):
     return xp.sign(input)
 
 
+sign.kernel("cpu")(native("sign", otherwise=sign, plain=True, halves=True)(_of_elements))
+
+
 @sign.vjp
 def sign_vjp(F, g):
     return F.zeros_like(g)
@@ -155,6 +180,9 @@ def sgn(xp, input):
         return sign.kernels["*"](xp, input)
     modulus = xp.abs(input)
     return input / xp.where(modulus == 0, 1, modulus)
+
+
+sgn.kernel("cpu")(native("sign", otherwise=sgn, plain=True, halves=True)(_of_elements))
 
 
 @sgn.vjp
@@ -331,6 +359,16 @@ def nan_to_num(xp, input, nan=None, posinf=None, neginf=None):
     finite = xp.where(input == math.inf, largest if posinf is None else posinf, finite)
     finite = xp.where(input == -math.inf, -largest if neginf is None else neginf, finite)
     return finite.astype(input.dtype, copy=False)
+
+
+@nan_to_num.kernel("cpu")
+@native("nan_to_num", otherwise=nan_to_num)
+def nan_to_num_in_c(call, xp, input, nan=None, posinf=None, neginf=None):
+    if input.dtype.kind != "f":
+        return NotImplemented
+    largest = float(xp.finfo(input.dtype).max)
+    given = (0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf)
+    return call(input, *given)
 
 
 @nan_to_num.vjp

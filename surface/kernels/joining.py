@@ -11,10 +11,11 @@ from plugrad.dispatch.source import compile_function
 from plugrad.kernels.loading import function, module
 
 
-def native_function(name, otherwise):
+def native_function(name, otherwise, over=False):
     """Return a function of plugrad in C; what that does not serve `otherwise` does.
 
-    It takes arrays and numbers. Where there is no extension this is `otherwise` itself.
+    It takes arrays and numbers. Where there is no extension this is `otherwise` itself. With `over` the result is
+    written over the first array, which only functions do that compute each element for itself.
 
     >>> import numpy
     >>> from plugrad.kernels import native_function
@@ -22,7 +23,7 @@ def native_function(name, otherwise):
     array([2., 2.])
     """
     call = function(name)
-    return otherwise if call is None else module().joined(call, otherwise, 0)
+    return otherwise if call is None else module().joined(call, otherwise, 0, over) or otherwise
 
 
 def is_native(function) -> bool:
@@ -80,6 +81,9 @@ def native(
         kernel.lists, kernel.signed, kernel.halves, kernel.integers = lists, signed, halves, integers
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)
+        over = module().joined(call, None, int(plain), True) if is_native(call) else None
+        if over is not None:
+            kernel.over = over if plain else functools.partial(adapter, over)
         return kernel
 
     return join

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from plugrad import needs
 from plugrad.autograd.rare.copied_views import refuse_copy
+from plugrad.autograd.rare.unrecorded_views import keep_flag
+from plugrad.autograd.rare.unrecorded_views import recorded as recorded_view
+from plugrad.dispatch.inplace import check_writable
+from plugrad.graph import modes, rare
 from plugrad.graph.modes import LEAF, tick
 from plugrad.graph.nodes import OutputSlot
+from plugrad.graph.versions import touch
+from plugrad.tensor.views import View, follows_base, next_generation
 
 
 class Reshaped(OutputSlot):
@@ -34,6 +41,35 @@ class Reshaped(OutputSlot):
                 "before it got another under no_grad() or by `.data`"
             )
         return (g,)
+
+
+def change_shape(op, target, values):
+    """Give a tensor the shape that a view of it has: the in-place form of a view op."""
+    check_writable(target)
+    kept = type(target._view) is View and not follows_base(target)  # it keeps what history it has, of what it shows
+    recorded = modes.mode.grad or kept and target._edge not in (None, LEAF)
+    result = op.call(values) if modes.mode.grad or not recorded else recorded_view(op, values)
+    if result._raw.size != target._raw.size and "storage_offset" not in op.index:
+        raise RuntimeError(f"{op.name}_: the result has a different number of elements from the tensor")
+    touch(target)
+    if target._edge is not None and not recorded:
+        keep_shape(target)
+    before, target._raw = target.shape, result._raw
+    if modes.levels:
+        rare.follow_reshape(target, result)
+    if recorded:
+        if target.retains_grad:  # the node that it had keeps the gradient, in the shape that it had
+            result._edge._rare().retained = type(None)
+        target._edge = result._edge
+    if type(target._view) is View:
+        target._view = result._view
+        if kept:
+            keep_flag(target)
+    else:
+        next_generation(target)
+        back = (op, values[1:]) if len(before) == target.ndim else (needs.op("reshape"), (before,))
+        target._view.returns += ((target._view.generation, *back),)
+    return target
 
 
 def keep_shape(tensor) -> None:

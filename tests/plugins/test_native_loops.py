@@ -33,7 +33,8 @@ def vectorized(file, level, folder) -> list:
     for name in (f"level_{level}.c", "level.inc"):
         shutil.copy(ROOT / "native" / name, folder)
     names = re.findall(r"^(?:MAP|MAP_BY|BINARY)\((\w+),", (ROOT / "native/kernels" / file).read_text(), re.M)
-    listed = re.findall(r"^KERNEL(?:_OF_ELEMENTS)?\((\w+),.*$", (ROOT / "native/kernels.inc").read_text(), re.M)
+    table = (ROOT / "native/kernels.inc").read_text()
+    listed = re.findall(r"^KERNEL(?:_OF_ELEMENTS|_OF_SINGLES)?\((\w+),.*$", table, re.M)
     known = [name for name in [*names, "gelu", "gelu_grad", "clamp"] if name in listed]
     (folder / "templates.inc").write_text("".join(f'#include "kernels/{name}.inc"\n' for name in OF_ELEMENTS))
     (folder / "kernels.inc").write_text("".join(f"KERNEL({name}, 1, 0, 0, 0)\n" for name in known))
