@@ -1,6 +1,7 @@
 """Single ops, with and without backward, and steps of models: plugrad's time over PyTorch's, in alternation.
 
-    python benchmarks/kernels.py [--wide] [--threads 1] [--device cuda] [--rounds 9] [--only softmax] [--json FILE]
+    python benchmarks/kernels.py [--wide | --in-place] [--threads 1] [--device cuda] [--rounds 9] [--only softmax]
+        [--json FILE]
 
 A cell runs the same code on both libraries in turn and shows the median of the rounds' ratios: below 1 plugrad is
 faster. With one thread the processor's time of that thread is taken, which other programs disturb little; with more the
@@ -56,6 +57,17 @@ F.interpolate(images, scale_factor=2, mode="bilinear") | F.pixel_shuffle(images,
 F.grid_sample(images, images[:, :2].movedim(1, -1), align_corners=False) | F.unfold(images, 3)
 F.adaptive_avg_pool2d(images, 2) | T.bmm(images[:, 0], images[:, 1]) | T.einsum("nchw,nchv->ncwv", images, images)
 """
+# What user-written optimizers and initializations are made of: forms that write, where nothing is recorded.
+IN_PLACE = """
+x.add_(y) | x.add_(y, alpha=0.1) | x.sub_(0.1) | x.mul_(0.99) | x.mul_(y) | x.div_(y) | x.addcmul_(y, y, value=1e-3)
+x.addcdiv_(y, p, value=1e-3) | x.lerp_(y, 0.1) | x.lerp_(y, p) | x.clamp_(-1, 1) | x.clamp_(min=0) | x.clamp_(max=1)
+x.masked_fill_(m, 0.5) | x.copy_(y) | x.zero_() | x.fill_(0.5) | x.neg_() | x.abs_() | x.sign_() | p.sqrt_()
+p.rsqrt_() | p.reciprocal_() | x.exp_() | p.log_() | x.relu_() | x.sigmoid_() | x.tanh_() | x.sin_() | x.round_()
+x.floor_() | x.frac_() | x.pow_(2) | x.square_() | x.gt_(y) | x.nan_to_num_() | x.remainder_(0.3) | x.uniform_()
+x.normal_() | x.bernoulli_(0.5) | x.index_add_(0, at, y) | x.index_fill_(0, at, 0.5) | x.scatter_add_(1, along, y)
+x.cumsum_(1) | x.tril_() | F.relu(x, inplace=True) | F.silu(x, inplace=True) | F.leaky_relu(x, inplace=True)
+"""
+LISTS = {"ops": OPS, "wide": WIDE, "in-place": IN_PLACE}
 
 
 def arguments(T, n):
@@ -188,15 +200,15 @@ MODELS = {
 }
 
 
-def cells(wide=False, sizes=SIZES) -> dict:
+def cells(chosen_list="ops", sizes=SIZES) -> dict:
     """Return {name: function of the library that returns the step}."""
-    chosen = {}
-    for code in [part.strip() for line in (WIDE if wide else OPS).strip().splitlines() for part in line.split("|")]:
+    chosen, single = {}, chosen_list != "ops"
+    for code in [part.strip() for line in LISTS[chosen_list].strip().splitlines() for part in line.split("|")]:
         for n in sizes:
-            for backward in (False,) if wide else (False, True):
+            for backward in (False,) if single else (False, True):
                 label = f"{code}, {n:,}{' with backward' if backward else ''}"
                 chosen[label] = lambda T, code=code, n=n, backward=backward: op_step(T, code, n, backward)
-    return chosen if wide else {**chosen, **MODELS}
+    return chosen if single else {**chosen, **MODELS}
 
 
 def graphed(T, step):
@@ -290,12 +302,13 @@ def keep(rows, path):
 def main():
     """Print the table."""
     parser = parser_of(__doc__)
-    parser.add_argument("--wide", action="store_true", help="other ops, which are less often the time of a program")
+    parser.add_argument("--wide", dest="list", action="store_const", const="wide", default="ops", help="rarer ops")
+    parser.add_argument("--in-place", dest="list", action="store_const", const="in-place", help="forms that write")
     options = parser.parse_args()
     plugrad, torch, timing = prepared(options.threads, options.device)
     sizes, rows = SIZES_OF_HOSTS if IDLE else SIZES if options.device == "cpu" else SIZES_ON_DEVICES, {}
     print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
-    for name, build in cells(options.wide, sizes).items():
+    for name, build in cells(options.list, sizes).items():
         if options.only in name and not (IDLE and name.startswith(OF_VALUES)):
             ratio, ours, theirs = rows[name] = compare(build, (plugrad, torch), options.rounds, *timing)
             print(f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {ratio:.2f} |", flush=True)

@@ -469,9 +469,9 @@ _n.seq = _tick()
             self.add(2, f"if _write(_t.xp, {arguments}) is NotImplemented:\n    raise _General\nreturn {target}")
         elif direct is None:
             fits = f"_y.shape == {target}_.shape{' and _y.dtype is _t.np' * (self.plan.result != 'bool')}"
-            self.add(2, f"_w = getattr(_k, 'over', None)\nif _w is None or {self.kernel('_w')} is not {target}_:")
-            self.add(3, f"_y = {self.kernel()}\nif not ({fits}):\n    raise _General\n{target}_[...] = _y")
-            self.add(2, f"return {target}")
+            self.add(2, f"_w = getattr(_k, 'over', None)\n_y = _w and {self.kernel('_w')}\nif _y is {target}_:")
+            self.add(3, f"return {target}\nif _y is None or _y is NotImplemented:\n    _y = {self.kernel()}")
+            self.add(2, f"if not ({fits}):\n    raise _General\n{target}_[...] = _y\nreturn {target}")
         if direct is not None:
             self.add(1, f"except RuntimeWarning:  # made an error by the user; all is written\n    return {target}")
         self.add(1, "except (MemoryError, RecursionError):\n    raise")

@@ -46,7 +46,7 @@ class Functions:
     half precision, too.
     """
 
-    IN_C = {"add", "subtract", "multiply", "divide", "negative", "square", "sqrt"}
+    IN_C = {"add", "subtract", "multiply", "divide", "negative", "absolute", "square", "sqrt"}
     OPERATORS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv}
 
     def __init__(self):
