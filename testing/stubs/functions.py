@@ -65,7 +65,7 @@ def kind_of(op, name) -> str:
     return " | ".join([*kinds, *(["None"] if declared.endswith("?") else [])])
 
 
-def parameters(function, kind, *, method=None, required=None, gone=()) -> str:
+def parameters(function, kind, *, method=None, required=None, gone=(), named=None) -> str:
     """Return the parameters of a function as a stub has them; any at all if it shows none.
 
     Args:
@@ -74,6 +74,7 @@ def parameters(function, kind, *, method=None, required=None, gone=()) -> str:
         method: "self" or "cls" where the first parameter is that.
         required: a parameter that has no default here.
         gone: parameters that are left out.
+        named: how the positional arguments that are any number are called where they are one keyword argument.
     """
     try:
         every = [*inspect.signature(function).parameters.values()]
@@ -91,6 +92,9 @@ def parameters(function, kind, *, method=None, required=None, gone=()) -> str:
         if one.kind is one.KEYWORD_ONLY and before not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
             parts.append("*")
         before = one.kind
+        if named and before is one.VAR_POSITIONAL:
+            parts += ["*", f"{named}: {kind(one.replace(name=named, kind=one.KEYWORD_ONLY))}"]
+            continue
         mark = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(before, "")
         default = "" if one.default is one.empty or mark or one.name == required else " = ..."
         parts.append(f"{mark}{one.name}: {kind(one)}{default}")
@@ -112,15 +116,30 @@ def function_lines(name, value, *, method=None, indent="") -> list[str]:
         return [f"{indent}def {name}({inner}) -> {result}: ..."]
 
     def kind(one):
-        several = one.kind is one.VAR_POSITIONAL and op.variadic and "ints" in (declaration(op, op.variadic) or "")
-        if several and one.name == "_more":
-            return KINDS["int"]
-        return f"{KINDS['int']} | {kind_of(op, one.name)}" if several else kind_of(op, one.name)
+        if one.kind is not one.VAR_POSITIONAL or not op.variadic:
+            return kind_of(op, one.name)
+        each = KINDS["int" if "ints" in (declaration(op, op.variadic) or "") else "tensor"]
+        whole = kind_of(op, one.name)
+        return each if one.name == "_more" else whole if whole == ANY else f"{each} | {whole}"
 
-    if name.endswith("_") and not name.endswith("__"):  # in place
-        return [f"{indent}def {name}({parameters(value, kind, method=method)}) -> _p.Tensor: ..."]
-    lines = []
-    for given, gone, result in overloads_of(op):
-        inner = parameters(value, kind, method=method, required=given, gone=gone)
-        lines += [f"{indent}@_t.overload", f"{indent}def {name}({inner}) -> {result}: ..."]
-    return lines or [f"{indent}def {name}({parameters(value, kind, method=method)}) -> {result_of(op)}: ..."]
+    def line(result, **options):
+        if op.variadic and "tensors" in (declaration(op, op.variadic) or ""):  # as many results as there are tensors
+            result = re.sub(r"^_b\.tuple\[_p\.Tensor(, _p\.Tensor)*\]$", "_b.tuple[_p.Tensor, ...]", result)
+        return f"{indent}def {name}({parameters(value, kind, method=method, **options)}) -> {result}: ..."
+
+    in_place = name.endswith("_") and not name.endswith("__")
+    results = [] if in_place else overloads_of(op)
+    lines = [
+        line(result, required=given, gone=(*gone, "keywords"), named=named)
+        for given, gone, result in results or [(None, (), "_p.Tensor" if in_place else result_of(op))]
+        for named in _ways(op, value)
+    ]
+    return [text for one in lines for text in (f"{indent}@_t.overload", one)] if len(lines) > 1 else lines
+
+
+def _ways(op, function) -> list:
+    """Return how positional arguments of any number can be given: so (None), or as one keyword argument of a name."""
+    declared = declaration(op, op.variadic) if op.variadic else None
+    if declared is None or "keywords" not in inspect.signature(function).parameters:
+        return [None]
+    return [None, op.variadic, *(["dtype"] if "dtype" in declared else [])]

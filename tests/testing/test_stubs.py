@@ -46,6 +46,9 @@ small: Tensor = torch.stack([x, x]).to(torch.float64).reshape(-1, 2)
 rows: int = len(x.shape)
 same: bool = torch.equal(x, small)
 ours: Tensor = torch.stranger(x) + x.stranger()
+first, second, third = torch.meshgrid(values, values, values, indexing="ij")
+sizes: Tensor = torch.zeros(size=(2, 3), dtype=torch.float64) + torch.ones(2, 3) + torch.randn((2, 3))
+bits: Tensor = x.view(2, -1) + x.view(size=(2, 4)) + x.view(dtype=torch.int32)
 """
 WRONG = {
     "F.relu(x, inplase=True)": "inplase",
@@ -55,6 +58,8 @@ WRONG = {
     'F.conv2d(x, x, stride="2")': "stride|Literal",
     "torch.stack(3)": "stack|Literal",
     "x.relu().no_such_method()": "no_such_method",
+    "torch.zeros(2, dtyp=torch.float64)": "zeros|overload",
+    "x.reshape(2, siz=2)": "reshape|overload",
     "torch.stranger(x, other=1)": "other",
     "nn.Linear(4, 2)(x, x)": "call|positional",
 }
