@@ -33,7 +33,7 @@ def _before(F, hidden, outputs):
     return hidden if outputs.shape[0] == 1 else F.cat([hidden, outputs[:-1]], 0)
 
 
-@op(at=(), autocast={"cuda": "lower"})
+@op(at=(), autocast="lower")
 def lstm_sequence(xp, gates, hidden, cell, weight):
     """Return (outputs, cells) of an LSTM after each step of a sequence.
 
@@ -344,7 +344,7 @@ def gru_grad_on_cuda(call, xp, grad, y, gates, hidden, weight, bias):
 gru_sequence.meta(_outputs_meta)
 
 
-@op(at=(), autocast={"cuda": "lower"})
+@op(at=(), autocast="lower")
 def rnn_sequence(xp, sums, hidden, weight, relu):
     """Return the states of a plain recurrent network after each step of a sequence.
 

@@ -23,7 +23,7 @@ OWN = {
     "cpu": {
         "contract", "sparse_product", "pad_copy", "lu", "lu_method", "masked_prod", "max_unpool1d",
         "tensordot", "grid_sample", "adaptive_max_pool3d_with_indices", "fractional_max_pool2d_with_indices",
-        "fractional_max_pool3d_with_indices",
+        "fractional_max_pool3d_with_indices", "lstm_sequence", "rnn_sequence",
     },
     "cuda": {
         "contract", "sparse_product", "cross_entropy", "interpolate", "linalg_cross", "grid_sample",
@@ -108,3 +108,16 @@ def test_results_on_the_cpu_have_pytorchs_dtypes():
                         differ.append((op.qualname, str(dtype), expected))
     assert compared > 250
     assert {name for name, *_ in differ} <= OTHERWISE, differ
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layer", ["RNN", "LSTM", "GRU"])
+def test_dtypes_of_recurrent_layers_on_the_cpu(layer):
+    def seen(T):
+        model, x = getattr(T.nn, layer)(2, 3), T.ones(4, 1, 2, requires_grad=True)
+        with T.autocast("cpu", dtype=T.bfloat16):
+            results = model(x)
+        results[0].float().sum().backward()
+        return dtypes(results), dtypes([x.grad, model.weight_hh_l0.grad])
+
+    assert seen(plugrad) == seen(torch)
