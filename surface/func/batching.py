@@ -13,10 +13,11 @@ import plugrad
 from plugrad import Tensor, autograd, nest
 from plugrad.arguments import is_int
 from plugrad.autograd.rare.copied_views import copy_behind
+from plugrad.autograd.rare.function_mistakes import with_defaults
 from plugrad.autograd.rare.wrong_results import check_batch
 from plugrad.dispatch.formulas import of_composites
 from plugrad.extend import refusing_random, watching_random
-from plugrad.func.captured_writes import Once
+from plugrad.func.captured_writes import Once, check_target
 
 MANY = 64  # slices from which on a loop is worth a warning
 _warned = False
@@ -66,6 +67,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         dims = _input_dims(in_dims, args, called, name)
         values = [*nest.leaves(args)]
         size = _size(values, dims, called)
+        check_target(func, dims)
         declared = size and _declared(func, args, kwargs, dims, size, randomness)
         if declared:
             return _moved(*declared, size, out_dims, name)
@@ -74,7 +76,9 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             return _place(at_once[0], out_dims, name)
         rule = _own_rule(func) if size else None
         if rule is not None:
-            pair = rule(VmapInfo(size, randomness), tuple(nest.rebuild(args, iter(dims))), *args, **kwargs)
+            given = with_defaults(func.__self__.forward, args, kwargs)
+            placed = *nest.rebuild(args, iter(dims)), *[None] * (len(given) - len(args))
+            pair = rule(VmapInfo(size, randomness), placed, *given)
             return _moved(*_checked_pair(pair), size, out_dims, name)
         if not size:
             return _nothing(func, args, kwargs, values, dims, out_dims, name)

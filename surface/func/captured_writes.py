@@ -6,8 +6,23 @@ import math
 import threading
 import weakref
 
+from plugrad import Tensor
 from plugrad.graph import versions
 from plugrad.graph.modes import tick
+
+_REFUSED = (
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+    "that has more elements than `self`: a tensor that is the same for all slices was written to, with other values "
+    "for each. Use the out-of-place op and return its result"
+)
+
+
+def check_target(func, dims) -> None:
+    """Raise RuntimeError if a method that writes is to write slices of its operands to a tensor that is whole."""
+    name = getattr(func, "__name__", "")
+    writes = name.endswith("_") and not name.endswith("__") and getattr(Tensor, name, None) is func
+    if writes and dims[0] is None:
+        raise RuntimeError(_REFUSED)
 
 
 class Once:
@@ -39,11 +54,7 @@ class Once:
         for storage, _, left in self.shared:
             if not bool(((storage == left) | (storage != storage) & (left != left)).all()):
                 self._restore()
-                raise RuntimeError(
-                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` "
-                    "in extra_args that has more elements than `self`: a tensor that is the same for all slices was "
-                    "written to, with other values for each. Use the out-of-place op and return its result"
-                )
+                raise RuntimeError(_REFUSED)
         return result
 
     def _restore(self) -> None:

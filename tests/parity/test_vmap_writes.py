@@ -138,6 +138,18 @@ def test_a_history_that_would_be_recorded_for_each_slice_is_refused():
         plugrad.vmap(lambda row: y.add_(weight) + row)(plugrad.ones(3, 2))
 
 
+def test_a_method_that_writes_slices_to_a_whole_tensor_is_refused_whatever_the_slices_are():
+    for T in (torch, plugrad):
+        x, equal = T.zeros(2), T.ones(3, 2)
+        for method, dims, args in (
+            (T.Tensor.add_, (None, 0), (x, equal)),
+            (T.Tensor.index_fill_, (None, None, 0, None), (x, 0, T.zeros(2, 1, dtype=T.int64), 1.0)),
+        ):
+            with pytest.raises(RuntimeError):
+                T.vmap(method, dims)(*args)
+        assert x.tolist() == [0, 0] and T.vmap(T.Tensor.add_, (0, None))(equal.clone(), x).equal(equal)
+
+
 def test_writes_of_other_threads_are_not_those_of_the_function():
     y, go = plugrad.zeros(2), threading.Event()
 

@@ -78,8 +78,29 @@ def wrong_returns(torch):
     return fine, errors(torch, *map(function, wrong), lambda: torch.func.jvp(torch.sin, (), ()))
 
 
+def defaults_of_forward(torch):
+    seen = []
+
+    class Picked(torch.autograd.Function):
+        @staticmethod
+        def forward(x, index=1):
+            return x[index] * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            seen.append(inputs[1:])
+
+        @staticmethod
+        def vmap(info, in_dims, x, index):
+            seen.append((info.batch_size, in_dims, index))
+            return Picked.apply(x.movedim(in_dims[0], 1), index), 0
+
+    x = torch.arange(6.0).reshape(2, 3)
+    return torch.func.vmap(Picked.apply)(x), torch.func.vmap(Picked.apply, (1, None))(x, 0), str(seen)
+
+
 @pytest.mark.parametrize("program", [
-    rearranged, wrong_patterns, functionalized, without_running_statistics, written_behind_views, wrong_returns,
+    defaults_of_forward, rearranged, wrong_patterns, functionalized, without_running_statistics, written_behind_views, wrong_returns,
 ])  # fmt: skip
 def test_as_pytorch(program):
     agree(program)
