@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy
 
 import plugrad
-from plugrad.extend import Op, axes, broadcast_shapes, collect, composite, dtype_of, hookimpl, native_function, op
+from plugrad.extend import (
+    Op,
+    axes,
+    broadcast_shapes,
+    collect,
+    composite,
+    dtype_of,
+    hookimpl,
+    is_channels_last,
+    native_function,
+    op,
+)
 
 
 def common_dtype(tensors):
@@ -41,6 +52,13 @@ def check_joinable(tensors, dim):
     return kept, dim
 
 
+def in_memory_format(xp, result, tensors):
+    """The array with rows innermost, unless it has channels innermost as all the arrays do that were joined to it."""
+    if result.flags.c_contiguous or not is_channels_last(result.shape, result.strides):
+        return result
+    return result if all([is_channels_last(t.shape, t.strides) for t in tensors]) else xp.ascontiguousarray(result)
+
+
 @op(at=("cat",), sequence=True, any_order=True, autocast={"cpu": "promote"}, eight_bits=True)
 def cat(xp, tensors, dim=0):
     """The tensors one after another along `dim`.
@@ -57,12 +75,12 @@ def cat(xp, tensors, dim=0):
             if tensor.dtype is not first:
                 break
         else:
-            return xp.concatenate(tensors, dim)
+            return in_memory_format(xp, xp.concatenate(tensors, dim), tensors)
     except (ValueError, IndexError, AttributeError, TypeError):
         pass  # an empty tensor of one dimension, which fits everywhere; or a mistake, which is said below
     kept, dim = check_joinable(tensors, dim)  # says what is wrong in PyTorch's words
     dtype = common_dtype(tensors)
-    return xp.concatenate([t.astype(dtype, copy=False) for t in kept], dim)
+    return in_memory_format(xp, xp.concatenate([t.astype(dtype, copy=False) for t in kept], dim), tensors)
 
 
 def _join_in_numpy(tensors, dim, side_by_side):
@@ -131,7 +149,7 @@ def joined_samples(make):
     yield make.args([make(3), make(3)])
 
 
-@op(at=("stack",), sequence=True, any_order=True, autocast={"cpu": "promote"}, eight_bits=True)
+@op(at=("stack",), sequence=True, any_order="rows", autocast={"cpu": "promote"}, eight_bits=True)
 def stack(xp, tensors, dim=0):
     """Tensors of one shape side by side in a new dimension `dim`.
 
