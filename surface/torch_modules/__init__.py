@@ -88,10 +88,11 @@ class View(ModuleType):
     def __init__(self, name, home, pattern):
         super().__init__(name, f"PyTorch's module path of names that `plugrad.{home}` has.")
         self._home, self._pattern = imported(f"plugrad.{home}" if home else "plugrad"), pattern
+        self._hidden = vars(self._home).get(name.rpartition(".")[2])
 
     def __call__(self, *args, **kwargs):
         """Call the function of the same name: importing the module `autograd.gradcheck` must not hide the function."""
-        function = getattr(self._home, self.__name__.rpartition(".")[2], self)
+        function = self._hidden or getattr(self._home, self.__name__.rpartition(".")[2], self)
         if isinstance(function, ModuleType):
             raise TypeError(f"'module' object is not callable: {self.__name__} is a module of names")
         return function(*args, **kwargs)

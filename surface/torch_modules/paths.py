@@ -68,6 +68,9 @@ VIEWS = {
     **{f"_higher_order_ops{name}": ("torch_modules.control_flow", "[a-z].*") for name in (
         "", ".associative_scan", ".cond", ".map", ".scan", ".while_loop",
     )},
+    **{f"nn.parallel.{name}": ("nn.parallel", "[A-Za-z].*") for name in (
+        "data_parallel", "parallel_apply", "replicate",
+    )},
     "cuda.random": ("cuda", ".*(seed|rng_state).*"),
     "utils.dlpack": ("", "(from|to)_dlpack"),
     "utils.hooks": ("graph.hooks", "RemovableHandle"),

@@ -20,6 +20,23 @@ def test_a_wrapped_model_is_the_model():
     assert model[0].weight.grad is not None
 
 
+def test_steps_between_devices_are_found_where_libraries_look_for_them():
+    from plugrad.nn.parallel._functions import Broadcast, Gather, ReduceAddCoalesced, Scatter
+    from plugrad.nn.parallel.data_parallel import DataParallel
+    from plugrad.nn.parallel.replicate import replicate
+
+    assert DataParallel is nn.DataParallel and len(replicate(nn.Linear(1, 1), ["cpu"])) == 1
+    assert len(nn.parallel.replicate(nn.Linear(1, 1), ["cpu"])) == 1  # the module does not hide the function
+    x, y = plugrad.ones(2, requires_grad=True), plugrad.full((1,), 3.0, requires_grad=True)
+    copies = Broadcast.apply(["cpu", "cpu"], x, y)
+    assert [one.tolist() for one in copies] == [[1, 1], [3], [1, 1], [3]]
+    first, second = ReduceAddCoalesced.apply("cpu", 2, *copies)
+    (first * plugrad.tensor([1.0, 2.0])).sum().add(second.sum()).backward()
+    assert first.tolist() == [2, 2] and second.tolist() == [6] and x.grad.tolist() == [2, 4] and y.grad.tolist() == [2]
+    assert [one.tolist() for one in Scatter.apply(["cpu", "cpu"], [2, 1], 0, plugrad.arange(3))] == [[0, 1], [2]]
+    assert Gather.apply("cpu", 0, plugrad.arange(2), plugrad.tensor(5)).tolist() == [0, 1, 5]
+
+
 def test_more_processes_than_one_are_refused(monkeypatch):
     with pytest.raises(NotImplementedError, match="Start one process"):
         nn.parallel.DistributedDataParallel(nn.Linear(1, 1), process_group=object())
