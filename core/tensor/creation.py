@@ -15,7 +15,7 @@ from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor import inference, shared_memory
 from plugrad.tensor.tensor import Tensor, make
 
-_later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "array_of converted"})
+_later, _ = lazy_names({"__name__": __name__}, None, {"arguments.data": "array_of converted copy_of made_by_modes"})
 
 
 def new(array, ttype):
@@ -87,18 +87,12 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     >>> torch.tensor(0.5)
     tensor(0.5000)
     """
+    if modes.special and modes.mode.function_modes:
+        options = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "pin_memory": pin_memory}
+        return _later("made_by_modes")(tensor, data, options)
     flag("pin_memory", pin_memory)
     if isinstance(data, Tensor):
-        import warnings
-
-        warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
-            UserWarning,
-            stacklevel=2,
-        )
-        result = data.detach().to(device if device is not None else data.device, dtype or data.dtype)
-        return require_grad(result.clone() if result._raw is data._raw else result, requires_grad)
+        return require_grad(_later("copy_of")(data, dtype, device), requires_grad)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         dtype = dtype_argument(dtype)
     if dtype in dtypes.EIGHT_BITS:
@@ -128,6 +122,8 @@ def as_tensor(data, dtype=None, device=None):
     >>> torch.as_tensor(x) is x
     True
     """
+    if modes.special and modes.mode.function_modes:
+        return _later("made_by_modes")(as_tensor, data, {"dtype": dtype, "device": device})
     if isinstance(data, Tensor):
         return data.to(device if device is not None else data.device, dtype or data.dtype)
     if isinstance(data, numpy.ndarray) and (dtype is None or dtype.numpy == data.dtype):

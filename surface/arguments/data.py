@@ -7,6 +7,7 @@ import warnings
 
 import numpy
 
+import plugrad
 from plugrad import Tensor, dtypes, promote_types
 from plugrad.backends import warn_once
 
@@ -51,6 +52,24 @@ def array_of(data, dtype=None):
     if kinds <= {bool, int} and array.dtype.kind not in "bi" and _beyond_int64(array):
         raise ValueError(OVERFLOW)
     return array.astype(_promoted(kinds, array))
+
+
+def copy_of(tensor, dtype, device):
+    """Return a copy of a tensor without history, as `torch.tensor` makes of one; with a warning."""
+    warnings.warn(
+        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+        "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+        UserWarning,
+        stacklevel=3,
+    )
+    result = tensor.detach().to(device if device is not None else tensor.device, dtype or tensor.dtype)
+    return result.clone() if result._raw is tensor._raw else result
+
+
+def made_by_modes(function, data, options):
+    """Return what the function modes that are on make of a call that makes a tensor of data."""
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    return plugrad.overrides.ask_classes(function, (data,), given)
 
 
 def _of_dtype(array, dtype):

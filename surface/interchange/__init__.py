@@ -11,11 +11,13 @@ from plugrad.arguments.data import warn_of_read_only
 from plugrad.errors import flag
 from plugrad.extend import from_raw
 from plugrad.interchange.dlpack import from_dlpack
+from plugrad.overrides import seen_by_modes
 from plugrad.storage import TypedStorage, UntypedStorage, tensor_over
 
 __all__ = ["asarray", "from_dlpack", "frombuffer"]
 
 
+@seen_by_modes
 @checked(dtype="dtype?", device="device?", copy="bool?", requires_grad="bool?")
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """Return an object (tensor, array, buffer, numbers, DLPack) as a tensor.

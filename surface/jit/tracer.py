@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
+import plugrad
 from plugrad import Tensor, nest, nn
 from plugrad.jit import names
 from plugrad.jit.program import renamed
@@ -26,6 +27,7 @@ _OPERATORS = {  # method -> its sign, whether the operands are the other way rou
 }
 # Layers that are kept whole: what they call has no public name.
 WHOLE = (nn.RNNBase, nn.RNNCellBase)
+_OF_DATA = (plugrad.tensor, plugrad.as_tensor)
 
 
 def _refuse_gradients_of_their_own():
@@ -158,6 +160,11 @@ class Tracer(TorchFunctionMode):
 
     def call(self, func, args, kwargs, name=None):
         """Carry a call out and note it."""
+        if func in _OF_DATA and not (args and isinstance(args[0], Tensor)):
+            return func(*args, **kwargs)  # a constant
+        if getattr(func, "__sees_modes__", False):
+            with self:
+                return func.__wrapped__(*args, **kwargs)
         _refuse_gradients_of_their_own()
         own = getattr(func, "__name__", "")
         op = getattr(func, "__op__", None)

@@ -295,6 +295,17 @@ def wrap_torch_function(dispatcher):
     return decorate
 
 
+def seen_by_modes(function):
+    """Decorate a function that makes tensors of data, which modes are to see."""
+
+    @functools.wraps(function)
+    def seen(*args, **kwargs):
+        return ask_classes(seen, args, kwargs) if mode.function_modes else function(*args, **kwargs)
+
+    seen.__sees_modes__ = True
+    return seen
+
+
 def not_ours(*args, **kwargs):
     """Return the arguments but for plugrad's own kinds of tensors.
 

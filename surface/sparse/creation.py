@@ -9,6 +9,7 @@ from plugrad import Tensor
 from plugrad.arguments import checked
 from plugrad.backends import warn_once
 from plugrad.extend import from_raw
+from plugrad.overrides import seen_by_modes
 from plugrad.sparse.arrays import SparseArray
 from plugrad.sparse.compressed import BLOCKS, CompressedArray, compressed, compressed_dim
 from plugrad.sparse.tensors import (
@@ -42,6 +43,7 @@ _OPTIONS = {
 }  # fmt: skip
 
 
+@seen_by_modes
 @checked(size="ints?", is_coalesced="bool?", **_OPTIONS)
 def sparse_coo_tensor(
     indices=None,
@@ -241,6 +243,7 @@ def _check_entries(pattern):
         )
 
 
+@seen_by_modes
 @checked(size="ints?", **_OPTIONS)
 def sparse_csr_tensor(
     crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
@@ -265,6 +268,7 @@ def sparse_csr_tensor(
     return _compressed_tensor("sparse_csr", crow_indices, col_indices, values, size, dtype, device, requires_grad)
 
 
+@seen_by_modes
 @checked(size="ints?", **_OPTIONS)
 def sparse_csc_tensor(
     ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
@@ -274,6 +278,7 @@ def sparse_csc_tensor(
     return _compressed_tensor("sparse_csc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
+@seen_by_modes
 @checked(size="ints?", **_OPTIONS)
 def sparse_bsr_tensor(
     crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
@@ -297,6 +302,7 @@ def sparse_bsr_tensor(
     return _compressed_tensor("sparse_bsr", crow_indices, col_indices, values, size, dtype, device, requires_grad)
 
 
+@seen_by_modes
 @checked(size="ints?", **_OPTIONS)
 def sparse_bsc_tensor(
     ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
@@ -306,6 +312,7 @@ def sparse_bsc_tensor(
     return _compressed_tensor("sparse_bsc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
+@seen_by_modes
 @checked(size="ints?", layout="layout?", **_OPTIONS)
 def sparse_compressed_tensor(
     compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,

@@ -71,6 +71,42 @@ def test_modes_that_see_calls_see_none_in_place_of_what_is_left_out():
     assert ("sum", (), {}) in seen
 
 
+OF_DATA = {
+    "tensor": lambda T, x: T.tensor([1, 2], dtype=T.float32, requires_grad=True),
+    "tensor of a tensor": lambda T, x: T.tensor(x),
+    "as_tensor": lambda T, x: T.as_tensor([1.0]),
+    "as_tensor of a tensor": lambda T, x: T.as_tensor(x, dtype=T.float64),
+    "asarray": lambda T, x: T.asarray(x, copy=True),
+    "coordinates": lambda T, x: T.sparse_coo_tensor([[0, 1]], x, (2,)),
+    "rows": lambda T, x: T.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1)),
+    "blocks": lambda T, x: T.sparse_bsr_tensor([0, 1], [0], [[[1.0]]], (1, 1)),
+    "a layout": lambda T, x: T.sparse_compressed_tensor([0, 1], [0], [1.0], (1, 1), layout=T.sparse_csc),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("what", OF_DATA)
+def test_modes_see_what_makes_tensors_of_data_as_in_pytorch(what):
+    def seen_by(T, change=None):
+        seen = []
+
+        class Watching(T.overrides.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                seen.append((func.__name__, len(args), sorted(kwargs or {}), func is getattr(T, func.__name__)))
+                return func(*args, **(kwargs or {})) if change is None else change
+
+        x = T.ones(2)
+        with Watching():
+            result = OF_DATA[what](T, x)
+        return seen, result
+
+    expected, tensor = seen_by(torch)
+    ours, made = seen_by(plugrad)
+    assert ours == expected and len(ours) == 1
+    assert (made.to_dense().tolist(), made.requires_grad) == (tensor.to_dense().tolist(), tensor.requires_grad)
+    assert seen_by(plugrad, change="of the mode")[1] == "of the mode"
+
+
 def test_what_marks_arguments_that_are_left_out_stays_itself():
     import copy
     import pickle

@@ -185,6 +185,17 @@ def test_tracing_leaves_no_trace():
     assert type(kept[0]) is plugrad.Tensor and kept[0].shape == (4, 2)
 
 
+def test_a_trace_notes_conversions_of_tensors_and_keeps_data_as_constants():
+    def convert(x):
+        kept = plugrad.tensor([1.0, 2.0]) + plugrad.as_tensor(x.numpy()) + plugrad.asarray([3])
+        return plugrad.as_tensor(x, dtype=plugrad.float64) + plugrad.asarray(x) + kept
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = plugrad.jit.trace(convert, plugrad.ones(2), check_trace=False)
+    assert traced(plugrad.tensor([5.0, 6.0])).tolist() == [15, 18]
+
+
 def test_methods_that_are_traced_and_arguments_by_name():
     class Two(nn.Module):
         def __init__(self):
