@@ -20,8 +20,8 @@ _REFUSED = (
 def check_target(func, dims) -> None:
     """Raise RuntimeError if a method that writes is to write slices of its operands to a tensor that is whole."""
     name = getattr(func, "__name__", "")
-    writes = name.endswith("_") and not name.endswith("__") and getattr(Tensor, name, None) is func
-    if writes and dims[0] is None:
+    ours = getattr(Tensor, name, None) is func or getattr(func, "__qualname__", "") == f"Tensor.{name}"
+    if ours and name.endswith("_") and not name.endswith("__") and dims[0] is None:
         raise RuntimeError(_REFUSED)
 
 

@@ -143,6 +143,7 @@ def test_a_method_that_writes_slices_to_a_whole_tensor_is_refused_whatever_the_s
         x, equal = T.zeros(2), T.ones(3, 2)
         for method, dims, args in (
             (T.Tensor.add_, (None, 0), (x, equal)),
+            (T.Tensor.true_divide_, (None, 0), (x, equal)),
             (T.Tensor.index_fill_, (None, None, 0, None), (x, 0, T.zeros(2, 1, dtype=T.int64), 1.0)),
         ):
             with pytest.raises(RuntimeError):
