@@ -100,7 +100,8 @@ def defaults_of_forward(torch):
 
 
 @pytest.mark.parametrize("program", [
-    defaults_of_forward, rearranged, wrong_patterns, functionalized, without_running_statistics, written_behind_views, wrong_returns,
+    defaults_of_forward, rearranged, wrong_patterns, functionalized, without_running_statistics, written_behind_views,
+    wrong_returns,
 ])  # fmt: skip
 def test_as_pytorch(program):
     agree(program)
