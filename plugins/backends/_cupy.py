@@ -7,7 +7,7 @@ import importlib
 import types
 
 from ._cublas import Products
-from ._functions import choosing, fill_where
+from ._functions import choosing, fill_where, ufuncs
 from ._quotients import exact
 
 
@@ -92,7 +92,8 @@ def kernels_module(cupy, faults, captures):
         products_in_place=products.in_place,
         **{name: of_truths(getattr(cupy, name)) for name in LOGICAL},
         **{name: of_bfloat16(getattr(cupy, name)) for name in WIDENING},
-        where=choosing(of_bfloat16(cupy.where)), fill_where=fill_where, **exact(cupy),
+        where=choosing(of_bfloat16(cupy.where)), fill_where=fill_where, **ufuncs(cupy),
+        **exact(cupy),
     )  # fmt: skip
     captures.usual(xp)
     return xp

@@ -1,4 +1,4 @@
-"""Functions of elements that ops call by themselves: one launch of a kernel of ours, half of what CuPy's ufuncs cost.
+"""Functions of elements, for ops and kernels: one launch of a kernel of ours, half of what CuPy's ufuncs cost.
 
 What a kernel does not serve, such as other types and orders in memory, CuPy's function does.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import pathlib
 
-from plugrad.extend import is_half, load_inline
+from plugrad.extend import in_single, load_inline
 
 _load = functools.partial(load_inline, cuda=pathlib.Path(__file__).with_name("functions.cu"), like=0, per="pack")
 _UNARY = {
@@ -75,26 +75,33 @@ class Functions:
         self.cupy = cupy
 
     def __getattr__(self, name):
-        function = getattr(self.cupy, name)
-        if name in _UNARY:
-            function = _of_one(_unary[_UNARY[name]], _in_single(function))
-        elif name in _BINARY:
-            function = _of_two(*_binary[_BINARY[name]], _in_single(function))
+        function = ufunc = getattr(self.cupy, name)
+        if name in _UNARY or name in _BINARY:
+            function = _call(name, functools.partial(in_single(lambda _, *operands: ufunc(*operands)), None))
         setattr(self, name, function)
         return function
 
 
-def _in_single(function):
-    """Return a function of elements that computes half precision in single and rounds once."""
+def ufuncs(cupy) -> dict:
+    """Return what takes the place of CuPy's ufuncs in kernels: these functions, with all that a ufunc has."""
+    return {name: _beside(getattr(cupy, name), name) for name in (*_UNARY, *_BINARY)}
 
-    def widened(*operands):
-        halves = [one.dtype for one in operands if hasattr(one, "dtype") and is_half(one.dtype)]
-        if not halves:
-            return function(*operands)
-        wide = [one.astype("float32") if hasattr(one, "dtype") else one for one in operands]
-        return function(*wide).astype(halves[0])
 
-    return widened
+def _beside(ufunc, name):
+    served = _call(name, ufunc)
+
+    def call(*operands, **options):
+        return ufunc(*operands, **options) if options or len(operands) != ufunc.nin else served(*operands)
+
+    call.__name__, call.__doc__ = name, ufunc.__doc__
+    call.__dict__.update({each: getattr(ufunc, each) for each in dir(ufunc) if each[0] != "_"})
+    return call
+
+
+def _call(name, otherwise):
+    if name in _UNARY:
+        return _of_one(_unary[_UNARY[name]], otherwise)
+    return _of_two(*_binary[_BINARY[name]], otherwise)
 
 
 def _of_one(kernel, otherwise):
@@ -119,7 +126,10 @@ def _of_two(same, part, number, otherwise):
 
 
 def _of_arrays(same, part, x, z):
-    one, other = x.shape, z.shape
+    try:
+        one, other = x.shape, z.shape
+    except AttributeError:  # a complex number, say
+        return NotImplemented
     if one == other:
         return same(x, z)
     if len(other) <= len(one) and (z.size == 1 or other == one[len(one) - len(other) :]):

@@ -15,6 +15,10 @@ _on_cuda = functools.partial(
 )
 
 
+def _as_it_is(call, xp, input):
+    return call(input)
+
+
 # ---------------------------------------------------------------- exponentials
 
 
@@ -29,16 +33,8 @@ def exp(xp, input):
     return xp.exp(input)
 
 
-@exp.kernel("cpu")
-@native("exp", otherwise=exp, plain=True, halves=True)
-def exp_in_c(call, xp, input):
-    return call(input)
-
-
-@exp.kernel("cuda")
-@native(_on_cuda(name="exponential"), otherwise=exp, halves=True)
-def exp_on_cuda(call, xp, input):
-    return call(input)
+exp.kernel("cpu")(native("exp", otherwise=exp, plain=True, halves=True)(_as_it_is))
+exp.kernel("cuda")(native(_on_cuda(name="exponential"), otherwise=exp, halves=True)(_as_it_is))
 
 
 @exp.vjp
@@ -143,16 +139,8 @@ def log(xp, input):
     return xp.log(input)
 
 
-@log.kernel("cpu")
-@native("log", otherwise=log, plain=True, halves=True)
-def log_in_c(call, xp, input):
-    return call(input)
-
-
-@log.kernel("cuda")
-@native(_on_cuda(name="logarithm"), otherwise=log, halves=True)
-def log_on_cuda(call, xp, input):
-    return call(input)
+log.kernel("cpu")(native("log", otherwise=log, plain=True, halves=True)(_as_it_is))
+log.kernel("cuda")(native(_on_cuda(name="logarithm"), otherwise=log, halves=True)(_as_it_is))
 
 
 @log.vjp
@@ -171,10 +159,7 @@ def log2(xp, input):
     return xp.log2(input)
 
 
-@log2.kernel("cpu")
-@native("log2", otherwise=log2, plain=True, halves=True)
-def log2_in_c(call, xp, input):
-    return call(input)
+log2.kernel("cpu")(native("log2", otherwise=log2, plain=True, halves=True)(_as_it_is))
 
 
 @log2.vjp

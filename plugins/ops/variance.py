@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import pathlib
 import warnings
 
-from plugrad.extend import LEFT_OUT, Op, collect, composite, hookimpl, is_integral, keep_dims, native, reduction
+from plugrad.extend import (
+    LEFT_OUT,
+    Op,
+    collect,
+    composite,
+    hookimpl,
+    is_integral,
+    keep_dims,
+    load_inline,
+    native,
+    reduction,
+)
 
 from .reduction import count_of, total
+
+_load = functools.partial(
+    load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), numbers=2, per="rows", types="floating"
+)
+_spread, _spread_grad = _load(name="spread", arrays=2), _load(name="spread_grad", arrays=2, like=0)
+_LONG = 1 << 17  # elements of a row for which a block of CUDA is enough
 
 
 def _mean_squares(xp, input, dim, keepdim, correction):
@@ -55,6 +74,19 @@ def variance_in_c(call, xp, input, dim=None, keepdim=False, *, correction=1):
     return spread_of_rows(call, xp, input, dim, keepdim, correction)
 
 
+def _as_rows(call, input, of_rows, *rest):
+    """Call a kernel of CUDA, whose arrays are those of rows."""
+    if not input.size or not input.flags.c_contiguous or input.size > _LONG * of_rows.size:
+        return NotImplemented
+    return call(input.reshape(of_rows.size, -1), of_rows, *rest)
+
+
+@variance.kernel("cuda")
+@native(_spread, otherwise=variance, halves=True)
+def variance_on_cuda(call, xp, input, dim=None, keepdim=False, *, correction=1):
+    return spread_of_rows(functools.partial(_as_rows, call), xp, input, dim, keepdim, correction)
+
+
 @variance.meta
 def spread_meta(input, dim=None, keepdim=False, *, correction=1):
     """Shape and dtype of variances; said here because a probe of one element would warn of too few."""
@@ -71,6 +103,21 @@ def variance_vjp(F, g, input, dim, keepdim, correction):
     return g * (2 / freedom if freedom else math.inf) * (input - F.mean(input, dim, True))
 
 
+def _grad_of_rows(call, xp, g, input, dim, correction, root=False):
+    dims = range(input.ndim) if dim is None or dim == () else (dim,) if dim.__class__ is int else dim
+    freedom = count_of(input.shape, dim) - correction
+    if min(dims, default=0) + len(dims) != input.ndim or freedom <= 0:
+        return NotImplemented
+    result = _as_rows(call, input, xp.ascontiguousarray(g), freedom, root)
+    return result if result is NotImplemented else result.reshape(input.shape)
+
+
+@variance.vjp_kernel("cuda")
+@native(_spread_grad)
+def variance_grad_on_cuda(call, xp, g, input, dim, keepdim, correction):
+    return _grad_of_rows(call, xp, g, input, dim, correction)
+
+
 @reduction(at=(), node="StdBackward0")
 def deviation(xp, input, dim=None, keepdim=False, *, correction=1):
     """Square root of `variance`."""
@@ -83,6 +130,12 @@ def deviation_in_c(call, xp, input, dim=None, keepdim=False, *, correction=1):
     return spread_of_rows(call, xp, input, dim, keepdim, correction, True)
 
 
+@deviation.kernel("cuda")
+@native(_spread, otherwise=deviation, halves=True)
+def deviation_on_cuda(call, xp, input, dim=None, keepdim=False, *, correction=1):
+    return spread_of_rows(functools.partial(_as_rows, call), xp, input, dim, keepdim, correction, True)
+
+
 deviation.meta(spread_meta)
 
 
@@ -91,6 +144,12 @@ def deviation_vjp(F, g, y, input, dim, keepdim, correction):
     none = y == 0  # whatever arrives there goes no further, infinities included
     g = F.where(none, 0.0, g) / (2 * F.where(none, 1.0, y))
     return variance_vjp(F, g, input, dim, keepdim, correction)
+
+
+@deviation.vjp_kernel("cuda")
+@native(_spread_grad)
+def deviation_grad_on_cuda(call, xp, g, y, input, dim, keepdim, correction):
+    return _grad_of_rows(call, xp, g, input, dim, correction, True)
 
 
 @variance.samples

@@ -33,7 +33,7 @@ from plugrad.extend.session import register, unregister
 from plugrad.extend.symbolic import SymbolicBackend
 from plugrad.extend.watched_random import refusing_random, watching_random
 from plugrad.interrupts import held_back, process_lock
-from plugrad.kernels import native, native_function
+from plugrad.kernels import in_single, native, native_function
 from plugrad.nn.module import Module
 from plugrad.nn.parameter import Parameter
 from plugrad.optim.lr_scheduler import LRScheduler
@@ -50,8 +50,8 @@ __all__ = [
     "Backend", "F", "Generator", "Kernel", "LEFT_OUT", "LRScheduler", "Module", "Op", "OpCall", "OpHook",
     "Optimizer", "PLUGRAD_API", "Parameter", "SymbolicBackend", "axes", "binary", "broadcast_shapes",
     "choose_memory", "chosen_memory", "collect", "complement", "composite", "conj", "dtype_of", "elementwise",
-    "factory", "from_raw", "generator_of", "get_default_dtype", "held_back", "hookimpl", "is_basic_index",
-    "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
+    "factory", "from_raw", "generator_of", "get_default_dtype", "held_back", "hookimpl", "in_single",
+    "is_basic_index", "is_channels_last", "is_differentiable", "is_floating", "is_half", "is_integer", "is_integral",
     "is_single_or_double", "keep_dims", "kernel_for", "layer", "legacy_reduction", "locked_if_shared", "loss",
     "loss_modules", "multilinear", "native", "native_function", "new_memory", "op", "overridable", "process_lock",
     "reduction", "refuse_outside", "refuse_where", "refusing_random", "register", "rng", "scipy_of", "tidy_index",

@@ -75,7 +75,7 @@ def native(
             other = otherwise.kernels.get("cpu") if is_native(call) else None
             other = other or otherwise.kernels["*"]
             if halves or widens:
-                other = _in_single(other) if halves else _widened(functools.partial(adapter, call), other)
+                other = in_single(other) if halves else _widened(functools.partial(adapter, call), other)
             kernel = _with_fallback(adapter, call, other)
         kernel.native, kernel.call, kernel.adapter = name if isinstance(name, str) else adapter.__name__, call, adapter
         kernel.lists, kernel.signed, kernel.halves, kernel.integers = lists, signed, halves, integers
@@ -89,11 +89,19 @@ def native(
     return join
 
 
-def _in_single(kernel):
-    """Return a kernel of elements that computes half precision in float32."""
+def in_single(kernel):
+    """Return a kernel of elements that computes half precision in float32.
+
+    Its result is rounded once. Of its first two operands one is an array, by whose type it knows half precision.
+
+    >>> import numpy
+    >>> from plugrad.kernels import in_single
+    >>> in_single(lambda xp, input: input + 1 - input)(numpy, numpy.array([2048.0], "float16"))
+    array([1.], dtype=float16)
+    """
 
     def widened(xp, input, *rest, **options):
-        dtype = input.dtype
+        dtype = (input if hasattr(input, "dtype") else rest[0]).dtype
         if not is_half(dtype):
             return kernel(xp, input, *rest, **options)
         wide = [one.astype("float32") if getattr(one, "dtype", None) == dtype else one for one in (input, *rest)]

@@ -7,6 +7,7 @@ import pytest
 
 import plugrad as torch
 from plugrad.extend import load_inline, refuse_outside
+from plugrad.kernels.cuda import CudaFunction
 
 F = torch.nn.functional
 
@@ -200,6 +201,40 @@ def test_arithmetic_with_numbers(number, dtype):
         torch.testing.assert_close(there.cpu(), here, equal_nan=True, rtol=0, atol=0)
 
 
+SAME_LAUNCH = {
+    "add": [lambda a, b: a + b, torch.add, torch.Tensor.add, lambda a, b: torch.add(a, b, alpha=1)],
+    "add_number": [lambda a, b: a + 2, lambda a, b: 2 + a, lambda a, b: torch.add(a, 2)],
+    "subtract": [lambda a, b: a - b, torch.sub, torch.Tensor.sub, lambda a, b: torch.rsub(b, a)],
+    "subtract_number": [lambda a, b: 2 - a, lambda a, b: torch.rsub(a, 2), lambda a, b: torch.sub(a, 2)],
+    "multiply": [lambda a, b: a * b, torch.mul, torch.square, lambda a, b: a**2, lambda a, b: a.pow(2)],
+    "divide": [lambda a, b: a / b, torch.div, torch.true_divide],
+    "divide_number": [lambda a, b: 1 / a, torch.reciprocal, lambda a, b: a**-1],
+    "negative": [lambda a, b: -a, torch.neg], "magnitude": [lambda a, b: a.__abs__(), torch.abs],
+    "root": [torch.sqrt, lambda a, b: a**0.5], "hyperbolic": [torch.tanh, F.tanh],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME_LAUNCH)
+def test_functions_and_operators_are_the_same_launch(name, monkeypatch):
+    names, call = [], CudaFunction.__call__
+    monkeypatch.setattr(CudaFunction, "__call__", lambda self, *args: names.append(self.__name__) or call(self, *args))
+    for one in SAME_LAUNCH[name]:
+        form = one if one.__code__.co_argcount == 2 else lambda a, b, one=one: one(a)
+        a, b = torch.tensor([0.5, 2.0, 3.0]), torch.tensor([1.0, -2.0, 4.0])
+        torch.testing.assert_close(form(a.cuda(), b.cuda()).cpu(), form(a, b))
+        assert names.pop() == name and not names, one
+
+
+def test_ufuncs_that_kernels_call_have_all_that_cupys_have(cupy):
+    a = cupy.asarray([3.0, 4.0])
+    assert cupy.add.reduce(a).item() == 7 and cupy.multiply.nin == 2 and cupy.add.__name__ == "add"
+    assert cupy.add(a, 1, out=a) is a and cupy.sqrt(a, out=a) is a and a.tolist() == [2.0, 5.0**0.5]
+    assert cupy.multiply(a, 1j).dtype == "complex128" and cupy.add(a, cupy.asarray([1, 2])).dtype == "float64"
+    half = cupy.asarray([1.0, 2.0], "float16")
+    assert cupy.add(half, cupy.asarray([1.0, 2.0], "float32")).dtype == "float32"
+    assert cupy.subtract(half, half, dtype="float64").dtype == "float64" and cupy.add(half, half).dtype == "float16"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "int8"])
 @pytest.mark.parametrize("function", [torch.remainder, torch.floor_divide, torch.fmod])
 def test_quotients_are_exact(function, dtype):
@@ -236,6 +271,40 @@ def test_sums(shape, dim, dtype):
             torch.testing.assert_close(there.cpu(), exact, rtol=close, atol=close, equal_nan=True)
     if x.ndim > 1 and dim is not None:
         torch.testing.assert_close(x.cuda().mT.sum(dim).cpu(), x.mT.sum(dim), rtol=2e-2, atol=2e-2)
+
+
+SPREADS = [
+    ((3, 700), 1), ((2, 3, 4), (1, 2)), ((5,), None), ((2, 3, 4), (0, 2)), ((1024, 2), -1), ((3, 1), 1), ((2, 0), 1),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("two_orders")
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("function", [torch.var, torch.std])
+def test_variances(function, dtype, launched):
+    half, options = dtype not in ("float32", "float64"), [{}, {"keepdim": True}, {"correction": 0}, {"correction": 5}]
+    for shape, dim in SPREADS:
+        x, results = torch.randn(shape).to(getattr(torch, dtype)), []
+        asked = options if x.numel() < 100 else options[:1]
+        for device in ("cpu", "cuda"):
+            there = x.detach().to(device).requires_grad_()
+            for more in asked:
+                y = function(there, dim, **more)
+                (y * torch.linspace(-1, 1, y.numel(), device=device).to(y.dtype).reshape(y.shape)).sum().backward()
+                results.append(y.detach().cpu())
+            results.append(there.grad.cpu())
+        for here, other in zip(results[: len(asked) + 1], results[len(asked) + 1 :], strict=True):
+            close = {"rtol": 5e-2, "atol": 5e-2} if half else {}
+            torch.testing.assert_close(other, here, equal_nan=True, **close)
+    assert {"spread", "spread_grad"} <= {*launched}
+
+
+def test_gradients_of_equal_elements_are_those_of_the_cpu():
+    """The root of no variance has no slope: what arrives there, infinities included, goes no further."""
+    x = torch.ones(2, 3).cuda().requires_grad_()
+    (x.std(1) * torch.tensor([1.0, inf]).cuda()).sum().backward()
+    assert x.grad.tolist() == [[0.0] * 3] * 2
 
 
 RUNNING = [
