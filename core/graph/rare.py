@@ -27,7 +27,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.cast_inputs": "keep_old_value note_copy",
     "overrides.asked": "ask get_default_nowrap_functions", "registry.third_parties.op_records": "check_op",
     "autograd.rare.result_tuples": "result_tuple", "autograd.rare.explanations": "check_needed",
-    "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form",
+    "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form", "backends.following": "slot",
     "autograd.graph.multi_grad": "other_walk", "autograd.rare.results": "fresh wrapped",
     "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
     "autograd.rare.options": "plain_options", "autograd.rare.late_flags": "flagged_since newborn without_flag",

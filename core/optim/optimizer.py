@@ -206,7 +206,7 @@ class Optimizer(Hooked):
     def _make_slot(p, initial, value=None):
         """Make one kind of state for the parameter `p`: an array, or a scalar that may have a `value` already."""
         if callable(initial):
-            return from_raw(initial(p._type.xp, p._raw))
+            return from_raw(rare.slot(p, initial))
         # A plain number is how old checkpoints hold a step.
         return from_raw(numpy.array(initial if value is None else value, numpy.float32))
 

@@ -81,6 +81,12 @@ def copied(tensor, array):
         return array.copy() if tensor._type.symbolic else array.copy(order="K")
 
 
+def slot(p, initial):
+    """Return the array of an optimizer's state that `initial(xp, array)` makes for a parameter, on its device."""
+    with on(p._type.device):
+        return initial(p._type.xp, p._raw)
+
+
 class _Following(OpHook):
     def around(self, call, run):
         args, kwargs = call.args, call.kwargs

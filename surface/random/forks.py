@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from plugrad.graph.modes import ModeContext, mode
 from plugrad.interrupts import held_back, process_lock
 from plugrad.tensor import random
@@ -54,6 +56,28 @@ class fork_rng(ModeContext):
         if device.type == "cpu":
             return True
         return self._type in (None, device.type) and (self._devices is None or (device.index or 0) in self._devices)
+
+
+def states_of_all(devices) -> dict:
+    """Return the states of all default generators, by device: of those that are in use, and those of `devices`.
+
+    Of a device that has a number all of its type are meant. Generators that do not show their state are left out.
+    """
+    for place in devices:
+        for number in range(place.backend.device_count()) if place.index is not None else ():
+            random.generator_of(f"{place.type}:{number}")
+    random.generator_of("cpu")
+    states = {}
+    for key, generator in list(random._default.items()):
+        with contextlib.suppress(NotImplementedError):
+            states[key] = generator.get_state()
+    return states
+
+
+def set_states_of_all(states) -> None:
+    """Have default generators be in the states that `states_of_all` returned."""
+    for key, state in states.items():
+        random.generator_of(key).set_state(state)
 
 
 class _Fork:

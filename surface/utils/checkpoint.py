@@ -37,7 +37,7 @@ class CheckpointFunction(autograd.Function):
         call = args, kwargs
         ctx.save_for_backward(*[leaf for leaf in nest.leaves(call) if isinstance(leaf, Tensor)])
         ctx.function, ctx.call = function, nest.change(lambda leaf: _SAVED if isinstance(leaf, Tensor) else leaf, call)
-        ctx.state = random.get_rng_state() if preserve else None
+        ctx.states = _states(call) if preserve else None
         ctx.autocast = autocast_mode.same_again()
         return function(*args, **kwargs)
 
@@ -49,16 +49,14 @@ class CheckpointFunction(autograd.Function):
                 "parameter to .backward(), and so with the transforms of torch.func: it walks a graph of its own, to "
                 "all leaves. Write use_reentrant=False, or call .backward() without inputs"
             )
-        restored = contextlib.nullcontext()
-        if ctx.state is not None:
-            restored = random.fork_rng()
+        restored = contextlib.nullcontext() if ctx.states is None else random.fork_rng()
         copies: dict = {}
         saved = iter(ctx.saved_tensors)
         given = nest.change(lambda leaf: next(saved) if leaf is _SAVED else leaf, ctx.call)
         args, kwargs = _detached(given, copies)
         with restored, enable_grad():
-            if ctx.state is not None:
-                random.set_rng_state(ctx.state)
+            if ctx.states is not None:
+                random.set_states_of_all(ctx.states)
             with ctx.autocast:
                 outputs = ctx.function(*args, **kwargs)
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
@@ -163,6 +161,11 @@ class _Names(OpHook):
         self.names.append(f"{'  ' * call.depth}{call.name}")
 
 
+def _states(values) -> dict:
+    """Return the states of the generators that a call with such arguments may draw from."""
+    return random.states_of_all({leaf.device for leaf in nest.leaves(values) if isinstance(leaf, Tensor)})
+
+
 def _described(tensor) -> tuple:
     return tuple(tensor.shape), tensor.dtype, tensor.device
 
@@ -174,7 +177,7 @@ class _Recomputed:
         self.call, self.options = (function, args, kwargs), options
         tensors = [leaf for leaf in nest.leaves((args, kwargs)) if isinstance(leaf, Tensor) and not leaf.is_inference()]
         self.versions = [(tensor, tensor._version) for tensor in tensors]
-        self.state, self.autocast = random.get_rng_state() if preserve else None, autocast_mode.same_again()
+        self.states, self.autocast = _states((args, kwargs)) if preserve else None, autocast_mode.same_again()
         self.saved: list = []  # what is known of each tensor that was saved: shape, dtype, device
         self.ended = False  # whether the first run is over: a gradient taken within it needs only what was saved so far
         self.values: dict = {}  # place -> (tensor, its version), while backward uses them
@@ -218,7 +221,7 @@ class _Recomputed:
             return tensor
 
         function, args, kwargs = self.call
-        restored = contextlib.nullcontext() if self.state is None else random.fork_rng()
+        restored = contextlib.nullcontext() if self.states is None else random.fork_rng()
         names = _Names() if self.names else contextlib.nullcontext()
         with (
             restored,
@@ -227,8 +230,8 @@ class _Recomputed:
             saved_tensors_hooks(keep, lambda packed: packed),
             names,
         ):
-            if self.state is not None:
-                random.set_rng_state(self.state)
+            if self.states is not None:
+                random.set_states_of_all(self.states)
             with contextlib.suppress(_Enough), self.autocast:
                 function(*args, **kwargs)
         if not self.ended:

@@ -203,7 +203,25 @@ def test_backward_over_two_devices():
 
 
 @two
-@pytest.mark.parametrize("form", ["SGD", "Adam", "Adafactor", "Rprop"])
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_draw_the_same_numbers_again_on_all_devices(reentrant):
+    x, w = torch.ones(50, device="cuda:0", requires_grad=True), torch.ones(50, device="cuda:1", requires_grad=True)
+    drop = torch.nn.functional.dropout
+    for used in (False, True):  # generators
+        x.grad = w.grad = None
+        before = [torch.cuda.get_rng_state(number) for number in range(2)] if used else []
+        dropped = torch.utils.checkpoint.checkpoint(
+            lambda x: drop(drop(x, 0.5).to("cuda:1") * w, 0.5), x, use_reentrant=reentrant
+        )
+        after = [torch.cuda.get_rng_state(number) for number in range(2)]
+        dropped.sum().backward()
+        assert torch.equal(x.grad.cpu(), dropped.cpu()) and torch.equal(w.grad, dropped) and placed(x.grad, w.grad)
+        assert [torch.cuda.get_rng_state(number).tolist() for number in range(2)] == [s.tolist() for s in after]
+        assert not any(map(torch.equal, before, after))
+
+
+@two
+@pytest.mark.parametrize("form", ["SGD", "Adam", "Adafactor", "Rprop", "Adagrad"])
 def test_training_a_model_in_two_parts(form):
     def train(one, other):
         torch.manual_seed(0)
