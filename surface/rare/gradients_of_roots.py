@@ -35,5 +35,10 @@ def fitting_gradient(tensor, gradient, position: int) -> Tensor:
             "For complex Tensors, both grad_output and output are required to have the same dtype: got "
             f"{gradient.dtype} and {tensor.dtype}; write gradient.to({tensor.dtype}) or .real"
         )
+    if gradient.device is not tensor.device and gradient.ndim:
+        raise RuntimeError(
+            f"invalid gradient at index {position} - expected device {tensor.device} but got {gradient.device}; move "
+            f"it with .to({str(tensor.device)!r})"
+        )
     same = gradient.dtype is tensor.dtype and gradient.device is tensor.device
     return gradient if same else gradient.to(tensor.device, tensor.dtype)

@@ -410,6 +410,11 @@ def test_numpy_functions_never_detach_silently():
         (lambda: torch.ones(2, requires_grad=True)[0].add_(1), RuntimeError, "a view of a leaf Variable"),
         (lambda: torch.ones(2, requires_grad=True).backward(), RuntimeError, "implicitly created only for scalar"),
         (lambda: torch.ones(2).sum().backward(), RuntimeError, "does not require grad"),
+        (
+            lambda: (torch.ones(2, requires_grad=True) * 2).backward(torch.ones(2, device="meta")),
+            RuntimeError,
+            "invalid gradient at index 0 - expected device cpu but got meta",
+        ),
         (lambda: torch.ones(2) + torch.ones(3), RuntimeError, r"size of tensor a \(2\) must match"),
         (lambda: torch.ones(2, 3) @ torch.ones(2, 3), RuntimeError, "cannot be multiplied"),
         (lambda: torch.ones(2).to("cuda:0"), RuntimeError, "cuda|CUDA|CuPy"),

@@ -132,6 +132,11 @@ def test_an_op_computes_where_its_tensors_are():
     assert back.device.index == 0 and placed(back) and back.tolist() == [3, 3]
     with pytest.raises(RuntimeError, match="at least two devices, cuda:1 and cuda:0"):
         x[0] + torch.ones(3, device="cuda:0")
+    y = x.requires_grad_() * 2
+    with pytest.raises(RuntimeError, match="expected device cuda:1 but got cuda:0"):
+        y.backward(torch.ones(2, 3, device="cuda:0"))
+    y.sum().backward(torch.ones((), device="cuda:0"))  # a single number is copied, as in PyTorch
+    assert placed(x.grad)
 
 
 @two
