@@ -78,6 +78,11 @@ def test_the_fake_device_is_adverse(fake):
     x = torch.arange(4.0, device=fake)._raw
     places = torch.tensor([5, -7], device=fake)._raw
     assert x[places].tolist() == x.take(places).tolist() == [1, 1]
+    xp, ones = fake.backend.xp, torch.ones(2, device=fake)._raw
+    assert xp.take(x, places).tolist() == xp.take_along_axis(x, places, 0).tolist() == [1, 1]
+    counted = torch.zeros(4, device=fake)._raw
+    xp.add.at(counted, places, ones)
+    assert counted.tolist() == [0, 2, 0, 0]
     winners = set()
     for _ in range(50):
         y = torch.zeros(2, device=fake)._raw
@@ -86,9 +91,13 @@ def test_the_fake_device_is_adverse(fake):
     assert winners == {1, 2, 3}
     turned = torch.zeros(2, 3, device=fake).t()._raw
     assert turned.flags.f_contiguous and (turned + 1).flags.c_contiguous and turned.astype("int64").flags.c_contiguous
+    assert all([y.flags.c_contiguous for y in (xp.where(turned > 0, turned, 1), xp.concatenate([turned, turned]))])
     odd = torch.tensor([float("nan"), float("inf"), -float("inf"), -1.5], device=fake)._raw
     assert odd.astype("int64").tolist() == [0, 2**63 - 1, -(2**63), -1]
     assert odd.astype("uint64").tolist() == [0, 2**64 - 1, 0, 0]
+    written = torch.zeros(4, dtype=torch.int32, device=fake)._raw
+    written[...] = odd
+    assert written.tolist() == [0, 2**31 - 1, -(2**31), -1]
     with pytest.raises(TypeError, match="unhashable"):
         hash(x.device)
     with pytest.raises(TypeError, match="weak reference"):

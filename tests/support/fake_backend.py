@@ -82,8 +82,10 @@ class FakeArray(numpy.ndarray):
 
     def __setitem__(self, index, value):
         plain = host(self, "item assignment")
-        index = wrapping(plain.shape, host(index, "an index"))
-        write_in_any_order(plain, index, host(value, "item assignment"))
+        index, value = wrapping(plain.shape, host(index, "an index")), host(value, "item assignment")
+        if getattr(getattr(value, "dtype", None), "kind", "") in ("f", "V") and plain.dtype.kind in "iu":
+            value = saturated(value, plain.dtype)
+        write_in_any_order(plain, index, value)
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -253,7 +255,25 @@ def refuse_broadcast(a, b):
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
 
 
+def take(x, indices, axis=None):
+    """`numpy.take` as CuPy has it."""
+    return x.take(indices, axis, mode="wrap")
+
+
+def take_along_axis(x, indices, axis):
+    """`numpy.take_along_axis` as CuPy has it."""
+    size = x.size if axis is None else x.shape[axis]
+    return numpy.take_along_axis(x, indices % size if size else indices, axis)
+
+
+WRAPPING = {"take": take, "take_along_axis": take_along_axis}
+KEEPING = {  # the order of what they are given, as CuPy's do, or another that is asked for
+    "array", "asarray", "asfortranarray", "copy", "empty_like", "full_like", "ones_like", "zeros_like",
+}  # fmt: skip
+
+
 def _function(name, function):
+    function = WRAPPING.get(name, function)
     plain = name in ("asarray", "array", "finfo", "iinfo", "dtype", "result_type", "promote_types", "can_cast")
 
     def call(*args, **kwargs):
@@ -263,7 +283,8 @@ def _function(name, function):
             args = host(args, f"xp.{name}")
         if name == "linalg.solve":
             refuse_broadcast(*args)
-        return wrapped(function(*args, **host(kwargs, f"xp.{name}")))
+        result = function(*args, **host(kwargs, f"xp.{name}"))
+        return wrapped(result if name in KEEPING else row_major(result))
 
     call.__name__ = name
     return call
@@ -287,7 +308,10 @@ class FakeUfunc:
 
         def call(*args, **kwargs):
             refuse_method(name, args)
-            return wrapped(function(*host(args, name), **host(kwargs, name)))
+            args = host(args, name)
+            if method == "at":
+                args = (args[0], wrapping(args[0].shape, args[1]), *args[2:])
+            return wrapped(function(*args, **host(kwargs, name)))
 
         return call
 
