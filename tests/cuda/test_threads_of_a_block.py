@@ -154,6 +154,28 @@ def test_what_is_of_one_device_is_refused_on_another(cupy, stand_in):
     assert here.tolist() == there.tolist() == [1]
 
 
+def test_products_are_of_one_device(cupy, stand_in):
+    """A handle of cuBLAS works on the device that it was made on, and on memory there."""
+    blas, handle, one = cupy.cuda.cublas, cupy.cuda.device.get_cublas_handle(), numpy.ones(1, "float32").ctypes.data
+    with cupy.cuda.Device(1):
+        there = cupy.ones((2, 2), "float32")
+    here = cupy.ones((2, 2), "float32")
+
+    def multiply(handle, x, out):
+        place, result = x.data.ptr, out.data.ptr
+        blas.sgemm(handle, blas.CUBLAS_OP_N, blas.CUBLAS_OP_N, 2, 2, 2, one, place, 2, place, 2, one, result, 2)
+
+    multiply(handle, here, here)
+    for x, out in ((there, here), (here, there)):
+        with pytest.raises(blas.CUBLASError):
+            multiply(handle, x, out)
+    with cupy.cuda.Device(1):
+        with pytest.raises(blas.CUBLASError):
+            multiply(handle, there, there)
+        multiply(cupy.cuda.device.get_cublas_handle(), there, there)
+    assert here.tolist() == there.tolist()
+
+
 BLOCKS = r"""
 extern "C" __global__ void last(int* x) { *x = blockIdx.x * blockDim.x + threadIdx.x; }
 """

@@ -3,9 +3,11 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 #include "capture.h"
 #include "counts.h"
+#include "devices.h"
 
 namespace {
 
@@ -30,7 +32,7 @@ struct Brain {
 };
 
 enum Transpose { PLAIN = 111, TRANSPOSED = 112, CONJUGATED = 113 };
-enum Status { SUCCESS = 0, NOT_SUPPORTED = 7 };
+enum Status { SUCCESS = 0, INVALID_VALUE = 3, EXECUTION_FAILED = 6, NOT_SUPPORTED = 7 };
 
 template <class T> T conjugate(T v) { return v; }
 ComplexFloat conjugate(ComplexFloat v) { return std::conj(v); }
@@ -113,9 +115,12 @@ int of_type(int type, int how_a, int how_b, int m, int n, int k, const void* alp
 }
 
 // cuBLAS works in a capture with a workspace that it was given; CuPy never gives one, and refuses.
-struct Handle { int pointer_mode; Stream* stream; bool has_workspace; };
+// A handle is of the device that is current where it is made, and so are its streams, and what it multiplies.
+struct Handle { int pointer_mode; Stream* stream; bool has_workspace; int device = current_device(); };
 
-int run(Handle* handle, Work work) {
+int run(Handle* handle, std::initializer_list<const void*> places, Work work) {
+    if (handle->device != current_device() || (handle->stream && handle->stream->device != handle->device)) return INVALID_VALUE;
+    if (elsewhere((const char*)places.begin(), places.size() * sizeof(void*))) return EXECUTION_FAILED;
     if (idle) return SUCCESS;
     if (!handle->stream || !handle->stream->capture) return work();
     if (!handle->has_workspace) return refused_in_capture(handle->stream), NOT_SUPPORTED;
@@ -143,33 +148,33 @@ EXPORT hipblasSetWorkspace(Handle* handle, void* memory, size_t size) { handle->
 EXPORT hipblasSetPointerMode(Handle* handle, int mode) { handle->pointer_mode = mode; return SUCCESS; }
 EXPORT hipblasGetPointerMode(Handle* handle, int* mode) { *mode = handle->pointer_mode; return SUCCESS; }
 
-#define GIVEN(handle, call) return run(handle, [=] { return call; })
+#define GIVEN(handle, call, ...) return run(handle, {__VA_ARGS__}, [=] { return call; })
 #define OF_EACH_TYPE(L, T) \
     EXPORT hipblas##L##gemm(Handle* h, int ta, int tb, int m, int n, int k, const T* al, const T* a, int lda, const T* b, int ldb, const T* be, T* c, int ldc) { \
         T alpha = *al, beta = *be; \
-        GIVEN(h, (gemm<T, T>(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc))); \
+        GIVEN(h, (gemm<T, T>(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)), a, b, c); \
     } \
     EXPORT hipblas##L##gemmBatched(Handle* h, int ta, int tb, int m, int n, int k, const T* al, T** a, int lda, T** b, int ldb, const T* be, T** c, int ldc, int count) { \
         T alpha = *al, beta = *be; \
-        return run(h, [=] { \
+        return run(h, {a, b, c, *a, *b, *c}, [=] { \
             for (int i = 0; i < count; ++i) gemm<T, T>(ta, tb, m, n, k, alpha, a[i], lda, b[i], ldb, beta, c[i], ldc); \
             return 0; \
         }); \
     } \
     EXPORT hipblas##L##gemv(Handle* h, int t, int m, int n, const T* al, const T* a, int lda, const T* x, int ix, const T* be, T* y, int iy) { \
         T alpha = *al, beta = *be; \
-        GIVEN(h, (gemv<T>(t, m, n, alpha, a, lda, x, ix, beta, y, iy))); \
+        GIVEN(h, (gemv<T>(t, m, n, alpha, a, lda, x, ix, beta, y, iy)), a, x, y); \
     } \
     EXPORT hipblas##L##geam(Handle* h, int ta, int tb, int m, int n, const T* al, const T* a, int lda, const T* be, const T* b, int ldb, T* c, int ldc) { \
         T alpha = *al, beta = *be; \
-        GIVEN(h, (geam<T>(ta, tb, m, n, alpha, a, lda, beta, b, ldb, c, ldc))); \
+        GIVEN(h, (geam<T>(ta, tb, m, n, alpha, a, lda, beta, b, ldb, c, ldc)), a, b, c); \
     }
 OF_EACH_TYPE(S, float)
 OF_EACH_TYPE(D, double)
 OF_EACH_TYPE(C, ComplexFloat)
 OF_EACH_TYPE(Z, ComplexDouble)
 
-#define DOT(name, T, first) EXPORT hipblas##name(Handle* h, int n, const T* x, int ix, const T* y, int iy, T* r) { GIVEN(h, dot(n, x, ix, y, iy, r, first)); }
+#define DOT(name, T, first) EXPORT hipblas##name(Handle* h, int n, const T* x, int ix, const T* y, int iy, T* r) { GIVEN(h, dot(n, x, ix, y, iy, r, first), x, y); }
 DOT(Sdot, float, [](float v) { return v; })
 DOT(Ddot, double, [](double v) { return v; })
 DOT(Cdotu, ComplexFloat, [](ComplexFloat v) { return v; })
@@ -179,7 +184,7 @@ DOT(Zdotc, ComplexDouble, [](ComplexDouble v) { return std::conj(v); })
 
 EXPORT hipblasGemmStridedBatchedEx(Handle* h, int ta, int tb, int m, int n, int k, const void* al, const void* a, int type, int lda, long sa, const void* b, int, int ldb, long sb, const void* be, void* c, int, int ldc, long sc, int count, int, int) {
     Number alpha = number(al, type), beta = number(be, type);
-    GIVEN(h, of_type(type, ta, tb, m, n, k, &alpha, {a, lda, sa}, {b, ldb, sb}, &beta, c, ldc, sc, count));
+    GIVEN(h, of_type(type, ta, tb, m, n, k, &alpha, {a, lda, sa}, {b, ldb, sb}, &beta, c, ldc, sc, count), a, b, c);
 }
 EXPORT hipblasGemmEx(Handle* h, int ta, int tb, int m, int n, int k, const void* al, const void* a, int type, int lda, const void* b, int, int ldb, const void* be, void* c, int, int ldc, int, int) {
     return hipblasGemmStridedBatchedEx(h, ta, tb, m, n, k, al, a, type, lda, 0, b, type, ldb, 0, be, c, type, ldc, 0, 1, 0, 0);
