@@ -1,4 +1,4 @@
-"""Functions of elements, for ops and kernels: one launch of a kernel of ours, half of what CuPy's ufuncs cost.
+"""Functions of elements, for ops and kernels: one launch of a kernel of ours, which takes less to call than CuPy's.
 
 What a kernel does not serve, such as other types and orders in memory, CuPy's function does.
 """

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import pathlib
 from operator import index
 
-from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, keep_dims, native, op, reduction
+from plugrad.extend import (
+    LEFT_OUT,
+    Op,
+    axes,
+    collect,
+    composite,
+    hookimpl,
+    keep_dims,
+    load_inline,
+    native,
+    op,
+    reduction,
+)
 
 from ._checks import COMPLEX, refuse, refuse_empty
 from .reduction import reduced, summed_in_c
+
+_of_row = load_inline(
+    cuda=pathlib.Path(__file__).with_suffix(".cu"), name="extreme_of_row", arrays=3, numbers=1, per="rows",
+    indices=(2,), types=("float32", "float64", "int32", "int64"),
+)  # fmt: skip
+_LONG = 1 << 17  # elements of a row for which a block of CUDA is enough
 
 
 def one_dim(name, dim) -> None:
@@ -254,6 +273,24 @@ def max_(xp, input, dim, keepdim=False):
 def min_(xp, input, dim, keepdim=False):
     """Smallest elements along `dim`, and the indices of the first of them."""
     return _with_places(xp, input, "min", dim, keepdim)
+
+
+def extremes_of_rows_on_cuda(op, least):
+    """Give `max` or `min` along the last dimension its kernel for CUDA."""
+
+    @op.kernel("cuda")
+    @native(_of_row, otherwise=op)
+    def on_cuda(call, xp, input, dim, keepdim=False):
+        shape = input.shape
+        if dim.__class__ is not int or dim != input.ndim - 1 or not 0 < shape[dim] <= _LONG or not input.size:
+            return NotImplemented
+        shape = shape[:dim] + (1,) * keepdim
+        values, places = xp.empty(shape, input.dtype), xp.empty(shape, "int64")
+        return (values, places) if call(input, values, places, least) is None else NotImplemented
+
+
+extremes_of_rows_on_cuda(max_, False)
+extremes_of_rows_on_cuda(min_, True)
 
 
 @reduction(at=(), node="MaxBackward1")

@@ -57,6 +57,7 @@ class CudaFunction:
         of_type = [n for n in range(arrays) if n not in self.indices | self.wide | self.masks]
         self.typed = of_type[0] if of_type else 0  # the array that tells the type
         self.ready: dict = {}  # by threads of a block, device and type of elements
+        self.declined: set = set()  # types of elements that were met, and are not among `types`
         self.checked = self.launched = None
 
     def __call__(self, *args, blocks=None):
@@ -87,6 +88,8 @@ class CudaFunction:
     def _general(self, args, blocks):
         """Serve a call that is not plain: the first for a type, on a device that is not current, or one to decline."""
         xp = self.xp
+        if self.per != "list" and self._never_serves(args[self.typed]):
+            return NotImplemented
         if self.per == "list":
             lists = [one if isinstance(one, list) else [one] for one in args[: self.arrays]]
             first, arrays = lists[0][0], [one[0] for one in lists]
@@ -116,6 +119,20 @@ class CudaFunction:
             return self.launched(*arrays, *structs, *numbers, blocks)
         left = self.checked(*lists, *numbers, blocks)
         return left if isinstance(args[0], list) else NotImplemented if left else None
+
+    def _never_serves(self, array):
+        """Whether the type of an array, or gaps between its elements, tell already that the call is declined."""
+        if not isinstance(array, self.xp.ndarray):
+            return False
+        if array.dtype in self.declined:
+            return True
+        if array.dtype.name not in self.types:
+            self.declined.add(array.dtype)
+            return True
+        if array._c_contiguous or not array.size:
+            return False
+        span = sum([(n - 1) * step for n, step in zip(array.shape, array.strides)]) + array.itemsize
+        return not self.one_size or span != array.nbytes
 
     def _in_other_order(self, arrays, numbers):
         """Serve arrays of elements that all lie in memory in one order which is not row-major, in that order."""

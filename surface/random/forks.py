@@ -59,9 +59,10 @@ class fork_rng(ModeContext):
 
 
 def states_of_all(devices) -> dict:
-    """Return the states of all default generators, by device: of those that are in use, and those of `devices`.
+    """Return the states of all default generators that are in use, by device.
 
-    Of a device that has a number all of its type are meant. Generators that do not show their state are left out.
+    Those of `devices` are, and of one that has a number all of its type. Generators that do not show their state are
+    left out.
     """
     for place in devices:
         for number in range(place.backend.device_count()) if place.index is not None else ():

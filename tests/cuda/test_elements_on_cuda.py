@@ -307,6 +307,25 @@ def test_gradients_of_equal_elements_are_those_of_the_cpu():
     assert x.grad.tolist() == [[0.0] * 3] * 2
 
 
+@pytest.mark.usefixtures("two_orders")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "float16"])
+@pytest.mark.parametrize("function", [torch.max, torch.min])
+def test_extremes_and_where_they_first_are(function, dtype, launched):
+    torch.manual_seed(5)
+    rows = torch.tensor([[0.0, -0.0, 0.0], [-0.0, 0.0, -0.0], [1.0, 1.0, 1.0], [-inf, inf, inf]])
+    nan = torch.tensor([[1.0, float("nan"), 2.0], [float("nan"), float("nan"), -inf]])
+    drawn = [torch.randn(shape) for shape in ((2, 700), (1024, 3), (2, 3, 4), (5,))]
+    for x in [*drawn, rows[:3], *[rows, nan] * dtype.startswith("float")]:
+        x = (4 * x).to(getattr(torch, dtype))
+        for keepdim in (False, True)[: 1 + (x.numel() < 100)]:
+            here, there = function(x, -1, keepdim), function(x.cuda(), -1, keepdim)
+            for one, other in zip(here, there):
+                assert other.dtype is one.dtype and torch.equal(other.cpu().nan_to_num(9), one.nan_to_num(9))
+            if dtype.startswith("float"):
+                assert torch.equal(there[0].cpu().signbit(), here[0].signbit()) or x.isnan().any()
+    assert "extreme_of_row" in launched
+
+
 RUNNING = [
     ((5,), 0), ((3, 700), 1), ((3, 40), -1), ((700, 3), 0), ((2, 5, 300), 1), ((0, 3), 0), ((), 0),
 ]  # fmt: skip
