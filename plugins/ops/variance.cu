@@ -13,14 +13,14 @@ template <typename T> struct row_of {
     }
 };
 
-template <typename T> __global__ void spread(long long size, const T *x, T *y, double freedom, double root) {
+template <typename T> __global__ void variance(long long size, const T *x, T *y, double freedom, double root) {
     const row_of<T> row(size, x + PG_ROW * size, freedom, root);
     if (threadIdx.x == 0) y[PG_ROW] = row.spread;
 }
 
 // Of a variance 2 (x - mean) / freedom, of its root half of that over the root; where the root is 0 nothing goes further.
 template <typename T>
-__global__ void spread_grad(long long size, const T *x, const T *g, T *out, double freedom, double root) {
+__global__ void variance_grad(long long size, const T *x, const T *g, T *out, double freedom, double root) {
     x += PG_ROW * size, out += PG_ROW * size;
     const row_of<T> row(size, x, freedom, root);
     pg_real<T> of_row = g[PG_ROW];

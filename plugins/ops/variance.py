@@ -25,7 +25,7 @@ from .reduction import count_of, total
 _load = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_suffix(".cu"), numbers=2, per="rows", types="floating"
 )
-_spread, _spread_grad = _load(name="spread", arrays=2), _load(name="spread_grad", arrays=2, like=0)
+_spread, _spread_grad = _load(name="variance", arrays=2), _load(name="variance_grad", arrays=2, like=0)
 _LONG = 1 << 17  # elements of a row for which a block of CUDA is enough
 
 

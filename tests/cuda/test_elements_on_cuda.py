@@ -297,7 +297,7 @@ def test_variances(function, dtype, launched):
         for here, other in zip(results[: len(asked) + 1], results[len(asked) + 1 :], strict=True):
             close = {"rtol": 5e-2, "atol": 5e-2} if half else {}
             torch.testing.assert_close(other, here, equal_nan=True, **close)
-    assert {"spread", "spread_grad"} <= {*launched}
+    assert {"variance", "variance_grad"} <= {*launched}
 
 
 def test_gradients_of_equal_elements_are_those_of_the_cpu():
