@@ -53,7 +53,8 @@ def exported(kernel: str) -> str:
 
 def compiled(source: str, options=(), include: str = "", expressions=()) -> pathlib.Path:
     """Return the library of kernels; CompileException with the compiler's first errors."""
-    options = [option for option in options if option.startswith(("-D", "-I"))]
+    rocm = f"-I{cache_folder()}"  # where CuPy takes ROCm to be: no kernel is another one because the runtime is
+    options = [option for option in options if option.startswith(("-D", "-I")) and not option.startswith(rocm)]
     prefix = _prefix(include)
     key = hashlib.sha256("\0".join([source, *options, *expressions]).encode()).hexdigest()[:32]
     path = cache_folder(kernels=True) / "kernels" / f"{key}.so"
