@@ -123,10 +123,13 @@ class Source:
 
     def __init__(self, cupy, captures, seed, offset=0):
         self.cupy, self.captures, self.seed, self.offset = cupy, captures, seed % 2**64, offset
+        self.made_in = None  # the capture during which another one was copied
 
     def _draw(self, name, shape, *parameters):
         result, given, expression = EXPRESSIONS[name]
         capture = self.captures.capture and self.captures.here()
+        if capture and self.made_in is capture:
+            self.captures.refuse("a draw in a block of fork_rng(), or again in a checkpoint", "draw before, or outside")
         source, key, place, suffix = SOURCES[bool(capture)]
         kernel = self.cupy.ElementwiseKernel(
             f"{source}, uint64 offset" + (given and f", {given}"), result,
@@ -177,6 +180,12 @@ class Source:
     def binomial(self, n, p):
         """Return how many of `n` trials succeed with probability `p`."""
         return self._draw("binomial", broadcast_shapes(n.shape, p.shape), n, p)
+
+    def clone(self):
+        """Return a source in the same state, which does not draw in the capture that is under way."""
+        source = Source(self.cupy, self.captures, self.seed, self.offset)
+        source.made_in = self.captures.capture
+        return source
 
     def to_bytes(self, seed) -> numpy.ndarray:
         """Return the state as bytes: seed and offset, as PyTorch's generators of CUDA have them."""

@@ -54,7 +54,11 @@ def set_state(self, state):
 
 def clone_state(self):
     """Return a new generator in the same state."""
-    return Generator(self.device).set_state(self.get_state())
+    if not hasattr(self.source, "clone"):
+        return Generator(self.device).set_state(self.get_state())
+    cloned = object.__new__(Generator)  # which is not seeded first: a device may refuse that for a time
+    cloned.device, cloned._seed, cloned.source = self.device, self.initial_seed(), self.source.clone()
+    return cloned
 
 
 def __reduce__(self):

@@ -162,7 +162,12 @@ class _Names(OpHook):
 
 
 def _states(values) -> dict:
-    """Return the states of the generators that a call with such arguments may draw from."""
+    """Return the states of the generators that a call with such arguments may draw from.
+
+    While a CUDA graph is captured that is the CPU's; whoever draws on the device again is refused then.
+    """
+    if cuda.is_current_stream_capturing():
+        return {"cpu": random.get_rng_state()}
     return random.states_of_all({leaf.device for leaf in nest.leaves(values) if isinstance(leaf, Tensor)})
 
 

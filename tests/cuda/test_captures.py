@@ -287,3 +287,22 @@ def test_capturable_steps_have_their_count_and_their_rate_on_the_device():
     plain.load_state_dict(adam.state_dict())
     plain.step()
     assert plain.state[p]["step"].item() == 4
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_in_a_capture_compute_again_but_do_not_draw_again(reentrant):
+    x, w = torch.ones(4, device="cuda"), torch.full((4,), 2.0, device="cuda", requires_grad=True)
+    torch.rand(1, device="cuda")  # so that there is a generator
+
+    def step(function):
+        w.grad = None
+        y = torch.utils.checkpoint.checkpoint(function, w, use_reentrant=reentrant)
+        y.sum().backward()
+        return w.grad
+
+    graph, g = captured(lambda: step(lambda w: (w * x).exp() * w))
+    x.fill_(0)
+    graph.replay()
+    assert g.tolist() == [1, 1, 1, 1]
+    with pytest.raises(RuntimeError, match="again in a checkpoint is not permitted while a CUDA graph is captured"):
+        captured(lambda: step(lambda w: nn.functional.dropout(w, 0.5)))
