@@ -362,6 +362,13 @@ def test_products_of_halves_are_added_up_in_single_precision(cuda):
         torch.ones(2, 3, 4, device=cuda).half() @ torch.ones(2, 5, 4, device=cuda).half()
 
 
+def test_products_of_halves_are_calls_of_cublas_without_casts(cuda, stand_in):
+    """CuPy casts batches of float16 to float32 first; bfloat16 its build for HIP can't multiply at all."""
+    x = torch.ones(2, 3, 4, device=cuda, dtype=torch.float16)
+    before = stand_in.counts()["launches"]
+    assert (x @ x.mT).dtype is torch.float16 and stand_in.counts()["launches"] == before
+
+
 def test_functions_of_bfloat16_and_of_complex_numbers_that_cupy_has_otherwise(cuda):
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.bfloat16, device=cuda)
     for result in (torch.where(x > 1, x, 0), torch.where(x > 1, x, x), x.tril(), x.triu(1)):
