@@ -270,7 +270,7 @@ def lost_hooks(program, found, oracle, subject, watch):
     asked = re.findall(asked, "\n".join(program))
     with after(program, oracle) as run:
         views = {name for name, t in run.tensors().items() if t._is_view() or t._base is not None}
-    made = rf"(?s)^((?:with [^\n]*\n +)?(?:{'|'.join({*sum(asked, ())} & views)}) = )(.*)$"
+    made = rf"(?s)^((?:[^\n]*\n +)*?(?:{'|'.join({*sum(asked, ())} & views)}) = )(.*)$"
     copied = [re.sub(made, r"\1(\2).clone()", statement) for statement in program]
     left = None if copied == program else difference(copied, oracle, subject, watch)
     return copied != program and (left is None or listed(copied, left, oracle, subject, watch) is not None)

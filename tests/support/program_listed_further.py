@@ -126,6 +126,19 @@ def running_sums_forward(program, found, oracle, subject, watch):
 
 
 @kind
+def products_forward(program, found, oracle, subject, watch):
+    """PyTorch's forward derivative of a product leads to the factor that has a tangent, with a gradient of zeros.
+
+    Hooks see the zeros, and may return others. The difference goes when the tangent itself is multiplied.
+    """
+    if not (found.kind == "log" or found.kind.endswith("values")) or not matches("register_", program):
+        return False
+    product = r"F\.unpack_dual\((.*\.sum\(\)) \* (v\d+)\)\[1\]"
+    multiplied = [re.sub(product, r"(F.unpack_dual(\1)[1] * \2)", one) for one in program]
+    return goes(program, multiplied, oracle, subject, watch)
+
+
+@kind
 def halves(program, found, oracle, subject, watch):
     """PyTorch's CPU has no kernel of some ops for half precision; here all floats are taken.
 
