@@ -104,7 +104,17 @@ class Writer:
     def refresh(self, name: str, tensor: str, indent: str = "") -> str:
         """Return what brings a tensor up to date: with NumPy's writes only if a formula wants the argument's values."""
         used = any(name in formula.wants for formula in self.op.formulas)
-        return f"{indent}if {tensor}._view is not None:\n{indent}    {tensor}._refresh({'' if used else False})"
+        text = f"{indent}if {tensor}._view is not None:\n{indent}    {tensor}._refresh({'' if used else False})"
+        return text if self.plan.target is None else text + textwrap.indent(self.guard_read(tensor), f"{indent}    ")
+
+    def guard_read(self, tensor: str) -> str:
+        """Return the lines that leave a write to the interpreter if it may read its own memory, where one is a view."""
+        target, index = self.plan.target, ", index" * (self.op.inplace == "items")
+        if tensor != target:
+            return f"\nif {target}._view is None and _meet({target}, {tensor}{index}):\n    raise _General"
+        read = [a.name for a in self.plan.arguments if a.role in ("operand", "partner", "input") and a.name != target]
+        met = "\nif type({0}) not in _PLAIN and _meet({1}, {0}{2}):\n    raise _General"
+        return "".join([met.format(name, target, index) for name in read])
 
     def take_lead(self, argument) -> str:
         name = argument.name
@@ -209,9 +219,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
                 lines.append(f"if {name} is not _d_{name}:\n    _k = None")
         for argument in plan.arguments:
             name = argument.name
-            if name == target:
-                continue
-            if argument.bit:
+            if argument.bit and name != target:
                 lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
             if argument.role == "value":
                 lines.append(f"if _mode.grad and getattr({name}, '_edge', None) is not None:\n    _k = None")

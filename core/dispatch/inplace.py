@@ -8,10 +8,7 @@ nothing is recorded the emitted fast path of the in-place form writes without a 
 
 from __future__ import annotations
 
-import numpy
-
 from plugrad import needs, registry
-from plugrad.devices import dtypes
 from plugrad.dispatch import interpreter
 from plugrad.dispatch.formulas import F as recorded
 from plugrad.graph import modes, rare
@@ -50,6 +47,9 @@ def run(op, target, values, inside=False, may_become_real=True):
         with modes.no_grad():
             return run(op, target, values, inside, may_become_real)
     check_writable(target)
+    for value in values[1:]:
+        if isinstance(value, Tensor) and (value._view or target._view) is not None:
+            rare.check_read(op, target, values)
     if op.checks_numbers:
         op.check_numbers(values)
     kept = modes.special and mode.saved_hooks or target._type.rare and mode.grad and inference.marked(target)
@@ -66,9 +66,7 @@ def run(op, target, values, inside=False, may_become_real=True):
         if any([isinstance(value, Tensor) and value._edge is not None for value in values]):
             result = rare.overwriting(op, target, result, values)
     if not may_become_real and target._type.dtype.is_complex and result._type.dtype.is_floating_point:
-        raise RuntimeError(
-            f"In-place {op.name} is not supported for complex tensors: the result is real; write x = x.{op.name}()"
-        )
+        rare.refuse_real(op)
     if "dtype" in op.index and values[op.index["dtype"]] is not None:
         rare.check_written_dtype(op, target.dtype, result.dtype)
     try:
@@ -87,24 +85,19 @@ def check_writable(target) -> None:
         inference.check_writable(target)
     if not mode.grad:
         return
-    base = target._base
+    base = None if target._view is None else target._base
     if base is not None and (target._edge is not None or base._edge is not None):
         target._view.check()
         if base._edge is LEAF or base._edge is None:
-            what = "a view of a leaf Variable that requires grad is being used in an in-place operation"
-            raise RuntimeError(f"{what}: clone() the leaf first, or wrap the write in `with torch.no_grad():`")
+            rare.refuse_view_of_leaf()
     if target._edge is LEAF:
-        hint = "wrap it in `with torch.no_grad():` to update a parameter, or write the operation out of place"
-        raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation: {hint}")
+        rare.refuse_leaf()
 
 
 def store(target, result):
     """Write `result` into `target`, whose history becomes that of `result`; return `target`."""
     if result._raw.shape != target._raw.shape:
-        raise RuntimeError(
-            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}: an "
-            "in-place result must have the shape of the tensor it is written to"
-        )
+        rare.refuse_shape(target, result)
     if result._type.plain is not target._type.plain:
         rare.check_cast(result.dtype, target.dtype, hint=": write the operation out of place")
         if copied and result._edge is not None:  # of what was computed in the other dtype
@@ -117,11 +110,11 @@ def store(target, result):
         for note in tuple(modes.writes):
             note(target)
     array, saves_y = target._raw, False
-    if edge is not None and isinstance(edge, Node) and edge.saved:
+    if isinstance(edge, Node) and edge.saved:
         if copied:
             rare.keep_old_value(edge, target)
-        saves_y = any(value is result._raw for value in edge.saved)
-        if any(value is array for value in edge.saved):
+        saves_y = any([value is result._raw for value in edge.saved])
+        if any([value is array for value in edge.saved]):
             # Of what is written the formula needs the value from before. As another argument, in `x.mul_(x)`, it is
             # refused in backward, as in PyTorch; but not where the result is saved, whose version hides that of it.
             kept, first = array.copy(), None if edge.op is None or saves_y else edge.op.inputs[0]
@@ -205,9 +198,7 @@ def assign(op, target, values):
     check_writable(target)
     index, value = tidy_index(values[1]), values[2]
     if not isinstance(value, (Tensor, int, float, complex)):
-        if not isinstance(value, (numpy.integer, numpy.ndarray)) or not dtypes.is_integer(value.dtype) or value.ndim:
-            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{target.dtype.name} tensor")
-        value = value.item()
+        value = rare.number_assigned(target, value)
     elif isinstance(value, Tensor) and value._view is not None:
         value._refresh()
     if len(index) == 1 and type(index[0]) is bool:  # everything, or nothing

@@ -392,8 +392,8 @@ class Op:
 
     def call(self, values: tuple):
         """Call the public function with the arguments in the order of `parameters`."""
-        n = len(self.positional)
-        return self.function(*values[:n], **dict(zip(self.keyword_only, values[n:])))
+        n, named = len(self.positional), self.keyword_only
+        return self.function(*values[:n], **dict(zip(named, values[n:]))) if named else self.function(*values)
 
     def apply(self, values: tuple):
         """Run the op on the arguments in the order of `parameters`, whatever they are."""

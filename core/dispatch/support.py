@@ -55,16 +55,16 @@ class _BoolTypes(dict):
 
 PLAIN_OR_SEQUENCE = PLAIN | {tuple, list, Size}
 _GLOBALS = {
-    "FAR": 1 << 63, "General": General, "LEAF": LEAF, "INTS": {int}, "int": int, "PLAIN": PLAIN,
+    "FAR": 1 << 63, "General": General, "LEAF": LEAF, "INTS": {int}, "int": int, "PLAIN": PLAIN, "write_out": write_out,
     "PLAIN_OR_SEQUENCE": PLAIN_OR_SEQUENCE, "all_plain": PLAIN.issuperset, "Tensor": Tensor, "apply": interpreter.apply,
     "axes": axes, "bool_type": _BoolTypes(), "check": lambda *call: arguments.right(*call),
     "composed": lambda *call: rare.composed(*call), "composite": interception.composite, "failed": interpreter.failed,
     "finish_many": interpreter.finish_many, "fresh": lambda *call: rare.fresh(*call), "modes": modes,
     "is_view_of": is_view_of, "mark_view": mark_view, "misfit": lambda *call: rare.misfit(*call), "mode": mode,
-    "narrow": narrow, "new": object.__new__, "refuse_whole": lambda op: rare.refuse_whole(op),
+    "narrow": narrow, "new": object.__new__, "refuse_whole": lambda op: rare.refuse_whole(op), "plain": plain,
     "older_form": lambda *call: rare.older_form(*call), "open_type": open_type, "named": interpreter.named,
-    "met": interpreter.met, "operate": interpreter.operate, "plain": plain, "tick": tick, "touch": touch, "type": type,
-    "untouch": untouch, "wrapped": lambda *call: rare.wrapped(*call), "write_out": write_out, "copies": copies,
+    "met": interpreter.met, "meet": lambda *call: rare.meet(*call), "operate": interpreter.operate, "tick": tick,
+    "touch": touch, "type": type, "untouch": untouch, "wrapped": lambda *call: rare.wrapped(*call), "copies": copies,
     **{one.__name__: one for one in (Exception, getattr, isinstance, list, map, tuple)},  # parameters' names, too
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "check_marked check_returned checked_gradient gradients_of_nested no_answer refuse_changed_gradient refuse_to_save "
     "saved_once saved_variables the_vjp warn_of_old_style with_defaults", "autograd.missing_grads": "warn_missing",
     "autograd.rare.arguments_of_walks": "of_backward of_grad of_older_name of_tensor several unused_input zeros_for",
-    "autograd.rare.overlaps": "check_out check_written_dtype refuse_overlap resizing store_overlapping",
+    "autograd.rare.overlaps": "check_out check_read check_written_dtype meet refuse_overlap resizing store_overlapping",
     "subclasses": "call_of_dispatching copy_slots detached item_of ones_like write_of_dispatching",
     "autograd.rare.orders": "grad_for grad_tensor_for in_order_of laid_out ordered order_result",
     "autograd.rare.wrong_results": "composed rule_of wrong_length wrong_result", "autograd.graph.calls": "call_node",
@@ -30,5 +30,6 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form", "backends.following": "slot",
     "autograd.graph.multi_grad": "other_walk", "autograd.rare.results": "fresh wrapped",
     "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
-    "autograd.rare.options": "plain_options", "autograd.rare.late_flags": "flagged_since newborn without_flag",
+    "autograd.rare.options": "plain_options", "autograd.rare.unwritable": "number_assigned refuse_leaf refuse_real "
+    "refuse_shape refuse_view_of_leaf", "autograd.rare.late_flags": "flagged_since newborn without_flag",
 })  # fmt: skip

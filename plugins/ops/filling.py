@@ -292,10 +292,15 @@ def _filling(out, value):
     return element(out.dtype, value, out.dtype.itemsize == 2 and out.size == 1)
 
 
-def _once(out):
-    """Return an array with each element of an expanded array once, which may be written, unlike what is expanded."""
+def _once(out, value=0):
+    """Return an array with each element of an expanded array once, which may be written, unlike what is expanded.
+
+    But not by a tensor: ValueError.
+    """
     if getattr(out.flags, "writeable", True):
         return out
+    if hasattr(value, "ndim"):
+        raise ValueError("expanded")
     part = out[tuple([slice(None) if step else slice(1) for step in out.strides])]
     part.flags.writeable = True
     return part
@@ -305,7 +310,7 @@ def _once(out):
 def fill_write(xp, out, value):
     if getattr(value, "ndim", 0):
         return NotImplemented
-    _once(out)[...] = _filling(out, value)
+    _once(out, value)[...] = _filling(out, value)
     return out
 
 

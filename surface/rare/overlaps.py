@@ -12,6 +12,7 @@ from plugrad.autograd.graph import increment_version
 from plugrad.autograd.rare.reshaped import keep_shape, unlock
 from plugrad.dispatch.families import Elementwise
 from plugrad.errors import warn
+from plugrad.tensor.indices import is_basic_index
 
 # Ops that PyTorch lets write there, and whether it warns of it.
 _ALLOWED = {
@@ -40,6 +41,7 @@ def store_overlapping(error, op, target, values, result):
     """Write what an op of PyTorch's few changed of an expanded tensor; raise the error if it is none of them."""
     basic = op.name == "setitem" and values[1] == (Ellipsis,)
     basic = basic or op.name == "index_put" and values[3]  # what is added counts once for each place
+    basic = basic or op.name == "fill" and isinstance(values[1], Tensor)
     recorded = target._edge is not None or result._edge is not None
     refused = basic or recorded or op.name == "nan_to_num" and target.is_floating_point()
     if error.args != (_REFUSAL,) or op.name not in _ALLOWED or refused:
@@ -76,14 +78,15 @@ def resizing(out, result, warns: bool) -> None:
     keep_shape(out)
 
 
-# Ops whose `out=` must have nothing of the memory of their inputs, and those where it may only be all of it, as of
-# elementwise ones: what is written first would be read again.
+# Ops that must write nothing of the memory of their inputs, and those that may only write all of it, as elementwise
+# ones: what is written first would be read again.
 _APART = frozenset(
-    "cat cross gather index_add index_copy index_select kthvalue masked_select scatter scatter_add stack take".split()
+    "cat cross gather index_add index_copy index_put index_reduce index_select kthvalue masked_select put scatter "
+    "scatter_add scatter_reduce setitem stack take".split()
 )
-_SHIFTED = frozenset(
-    "addmv cumprod cumsum div logcumsumexp max median min nan_to_num renorm sort topk where".split()
-)
+_SHIFTED = frozenset("div max median min nan_to_num".split())
+_SHIFTED_OUT = _SHIFTED | set("addmv cumprod cumsum logcumsumexp renorm sort topk where".split())
+_SHIFTED_IN_PLACE = _SHIFTED | set("addr bernoulli copy setitem".split())
 _SHARED = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
     "location. Please clone() the tensor before performing the operation."
@@ -93,20 +96,70 @@ _SHARED = (
 def check_out(op, values, out) -> None:
     """Raise if a call can't write `out`: NotImplementedError for tangents, RuntimeError for memory of its inputs."""
     check_tangents(op, out)
-    shifted = isinstance(op, Elementwise)
-    apart = not shifted and not _APART.isdisjoint(op.names)
-    if shifted or apart or not _SHIFTED.isdisjoint(op.names):
-        for value in nest.leaves(values) if apart else values:
-            if isinstance(value, Tensor) and _share(value._raw, out._raw, apart):
+    _check(op, values, out, _APART, _SHIFTED_OUT, not isinstance(op, Elementwise))
+
+
+def check_read(op, target, values) -> None:
+    """Raise RuntimeError if an op that writes `target` in place reads memory of it that it has written by then."""
+    apart, read = _APART, values[1:]
+    if op.name == "setitem" and values[1] == (Ellipsis,):  # it copies; what is expanded first may be a part
+        apart, read = (), [value for value in read if isinstance(value, Tensor) and value.numel() == target.numel()]
+    if op.name != "ldexp":  # multiplies by a power
+        _check(op, read, target, apart, _SHIFTED_IN_PLACE, not apart)
+
+
+def _check(op, values, written, apart, shifted, reduces) -> None:
+    names, elementwise = {op.name, *op.names}, isinstance(op, Elementwise)
+    wholly = not elementwise and not names.isdisjoint(apart)
+    if wholly or elementwise or not names.isdisjoint(shifted):
+        for value in nest.leaves(values) if wholly else values:
+            if isinstance(value, Tensor) and _share(value._raw, written._raw, wholly, reduces):
                 raise RuntimeError(_SHARED)
 
 
-def _share(one, other, wholly: bool) -> bool:
-    """Whether two dense arrays share memory; being the same elements counts `wholly` only."""
-    if not type(one) is type(other) is numpy.ndarray or not numpy.may_share_memory(one, other):
+def meet(target, value, index=()) -> bool:
+    """Whether a tensor may show memory that is to be written: another one's, or of its part with a basic index."""
+    written = target._raw
+    if index != () and is_basic_index(index if isinstance(index, tuple) else (index,)):
+        written = written[index]
+    return _overlap(written, value._raw)
+
+
+def _begin(array) -> int | None:
+    """Return the address of an array's first element; None if it has no memory."""
+    if type(array) is numpy.ndarray:
+        return array.__array_interface__["data"][0]
+    return getattr(getattr(array, "data", None), "ptr", None)
+
+
+def _overlap(one, other) -> bool:
+    """Whether two arrays lie in the same memory, between their first and last elements."""
+    if type(one) is type(other) is numpy.ndarray:
+        return numpy.may_share_memory(one, other)
+    begins = _begin(one), _begin(other)
+    if None in begins or not one.size or not other.size:
         return False
-    if not (one.flags.forc and other.flags.forc):
+    ends = [
+        begin + sum([(n - 1) * step for n, step in zip(array.shape, array.strides)]) + array.itemsize
+        for begin, array in zip(begins, (one, other))
+    ]  # fmt: skip
+    return begins[0] < ends[1] and begins[1] < ends[0]
+
+
+def _is_dense(array) -> bool:
+    """Whether the elements of an array lie one beside another, in some order of its dimensions."""
+    expected = array.itemsize
+    for step, n in sorted([(step, n) for step, n in zip(array.strides, array.shape) if n > 1]):
+        if step != expected:
+            return False
+        expected *= n
+    return True
+
+
+def _share(one, other, wholly: bool, reduces: bool) -> bool:
+    """Whether two dense arrays share memory; being the same elements, also of another shape if it `reduces`, may do."""
+    if not _overlap(one, other) or not _is_dense(one) or not _is_dense(other):
         return False
-    same = one.nbytes == other.nbytes and one.__array_interface__["data"] == other.__array_interface__["data"]
-    same = same and (one.strides == other.strides or one.shape != other.shape)  # a transpose has them elsewhere
+    same = one.nbytes == other.nbytes and _begin(one) == _begin(other)
+    same = same and (one.strides == other.strides or reduces and one.shape != other.shape)  # not of a transpose
     return wholly or not same

@@ -1,4 +1,4 @@
-"""`out=` that shares memory with the inputs: what PyTorch refuses, since it would read what it has written."""
+"""What is written shares memory with what is read: refused where PyTorch does, which would read what it has written."""
 
 import pytest
 
@@ -76,3 +76,62 @@ def test_what_is_read_and_written_apart_is_no_overlap():
     columns = plugrad.arange(6.0).view(3, 2).t()
     plugrad.neg(columns, out=columns)
     assert columns.tolist() == [[-0.0, -2, -4], [-1, -3, -5]]
+
+
+OVER = "add_ mul_ div_ pow_ copy_ atan2_ fmod_ clamp_ eq_ logical_and_ __iadd__ ldexp_".split()
+WRITES = {
+    **{name: lambda T, x, y, name=name: getattr(x, name)(y) for name in OVER},
+    **{name: lambda T, x, y, name=name: getattr(x, name)(y, y) for name in ("addcmul_", "addcdiv_", "lerp_")},
+    "add_ of a number": lambda T, x, y: x.add_(1),
+    "masked_fill_": lambda T, x, y: x.masked_fill_(y > 0, 1),
+    "index_add_": lambda T, x, y: x.index_add_(0, T.arange(len(x)), y),
+    "index_copy_": lambda T, x, y: x.index_copy_(0, T.arange(len(x)), y),
+    "index_put_": lambda T, x, y: x.index_put_((T.arange(len(x)),), y),
+    "scatter_": lambda T, x, y: x.scatter_(0, T.zeros_like(y, dtype=T.int64), y),
+    "put_": lambda T, x, y: x.put_(T.zeros_like(y, dtype=T.int64), y),
+    "fill_": lambda T, x, y: x.fill_(y.reshape(-1)[0]),
+    "x[:] = y": lambda T, x, y: x.__setitem__(slice(None), y),
+    "x[0] = y[0]": lambda T, x, y: x.__setitem__(0, y.reshape(-1)[0]),
+    "x[1:] = x[:-1]": lambda T, x, y: x.__setitem__(slice(1, None), x[:-1]),
+    "x[0] = x[1]": lambda T, x, y: x.__setitem__(0, x[1]),
+    "x[i] = y": lambda T, x, y: x.__setitem__(T.arange(len(x)), y),
+}  # fmt: skip
+FURTHER_PLACES = PLACES | {
+    "a transpose": lambda z: (z[:9].view(3, 3), z[:9].view(3, 3).t()),
+    "of a transpose": lambda z: (z[:9].view(3, 3).t(), z[:9].view(3, 3)),
+    "a row": lambda z: (z[:9].view(3, 3), z[:3]),
+    "another row": lambda z: (z[3:9].view(2, 3), z[:3]),
+    "another order": lambda z: (z.view(2, 3, 2).permute(1, 0, 2), z.view(3, 2, 2)),
+    "expanded from it": lambda z: (z, z[1:2].expand(12)),
+    "expanded": lambda z: (z[:1].expand(3), z[2:5]),
+    "detached": lambda z: (z[1:6], z.detach()[:5]),
+    "its data": lambda z: (z[1:6], z.data[:5]),
+    "with another leading dimension": lambda z: (z.view(1, 12), z),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*Use of .* on expanded tensors is deprecated")
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_memory_of_what_is_written_in_place(name, recorded):
+    told, found = {}, {}
+    for place, lay in FURTHER_PLACES.items():
+        for lib, answers in ((torch, told), (plugrad, found)):
+            memory = lib.arange(12.0) / 12
+            before = memory.clone()
+            if recorded:
+                memory = memory.requires_grad_() * 1
+            written, read = lay(memory)
+            try:
+                WRITES[name](lib, written, read)
+            except (RuntimeError, IndexError) as error:
+                assert lib.equal(memory, before)
+                answers[place] = str(error).partition(" refer")[0].partition(" memory")[0].partition(". ")[0]
+            else:
+                answers[place] = None
+    if recorded or name == "x[1:] = x[:-1]":  # see `expanded` in the listed differences; a copy to where it is
+        del told["expanded"], found["expanded"]
+    wrong = {place: (told[place], found[place]) for place in told if (told[place] is None) != (found[place] is None)}
+    assert not wrong
+    some = {place for place, answer in told.items() if answer and answer.startswith("unsupported operation")}
+    assert {place: found[place] for place in some} == {place: told[place] for place in some}

@@ -47,7 +47,7 @@ def hooks_of_several_and_roots(program, found, oracle, subject, watch):
     if found.kind != "log" or not matches(_SEVERAL, program):
         return False
     started = [re.sub(r"(v\d+)\.backward\(", r"(\1 * 1).backward(", statement) for statement in program]
-    started = [re.sub(r"(T\.autograd\.grad\()(v\d+),", r"\1\2 * 1,", statement) for statement in started]
+    started = [re.sub(r"(T\.autograd\.grad\((?:.*get_gradient_edge\()?)(v\d+)", r"\1\2 * 1", one) for one in started]
     return goes(program, started, oracle, subject, watch)
 
 

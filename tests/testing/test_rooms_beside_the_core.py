@@ -36,6 +36,8 @@ PRIVATE = {
     "plugrad.autograd.rare.copied_views -> plugrad.tensor.views",
     "plugrad.autograd.rare.factories -> plugrad.tensor.layouts",
     "plugrad.autograd.rare.orders -> plugrad.tensor.tensor",
+    "plugrad.autograd.rare.overlaps -> plugrad.tensor.indices",
+    "plugrad.autograd.rare.unwritable -> plugrad.devices.dtypes",
     "plugrad.autograd.rare.unrecorded_views -> plugrad.graph.modes",
     "plugrad.autograd.rare.unrecorded_views -> plugrad.graph.versions",
     "plugrad.autograd.rare.unrecorded_views -> plugrad.tensor.tensor",
