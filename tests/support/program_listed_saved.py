@@ -133,6 +133,8 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if found.kind.endswith("requires_grad"):
         names, library = [found.name], oracle if found.expected else subject
         attribute = ".grad" if found.kind.startswith("grad.") else ""
+    elif (found.expected, found.actual) == ("NotImplementedError", "RuntimeError"):  # the walk comes to what has none
+        names, library, statements = _first_unlike(program[:-1], oracle, subject), oracle, program[:-1]
     elif strict(found, *words) or lenient(found, *words, *_REQUIRING):
         names = _first_unlike(program[:-1], oracle, subject) or re.findall(r"v\d+", program[-1])
         library = oracle if found.expected is None or lenient(found, *_REQUIRING) else subject
