@@ -118,6 +118,9 @@ def _in_storage(F, input, size):
     if end >= 1 << 60:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)}")
     if end > whole.shape[0]:
+        if not input.untyped_storage().resizable():
+            shared = "an array of NumPy's shares it; clone() the tensor first"
+            raise RuntimeError(f"Trying to resize storage that is not resizable: {shared}")
         whole = F.fit_size(whole, (end,))
     return F.reshape(F.narrow(whole, 0, start, end - start), size)
 
@@ -128,7 +131,8 @@ def resize_(F, input, size, *, memory_format=None):
 
     It has the elements that follow in its memory, in row-major order. The tensor shares memory with the old one as
     long as that suffices; else it gets a longer copy, which ends with zeros. With `memory_format=` they are in the
-    order of that format. Raises `RuntimeError` when it requires grad.
+    order of that format. Raises `RuntimeError` when it requires grad, or an array of NumPy's shares memory that is too
+    short.
 
     >>> import plugrad as torch
     >>> torch.tensor([[1, 2], [3, 4]]).resize_(3)

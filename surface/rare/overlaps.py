@@ -12,6 +12,7 @@ from plugrad.autograd.graph import increment_version
 from plugrad.autograd.rare.reshaped import keep_shape, unlock
 from plugrad.dispatch.families import Elementwise
 from plugrad.errors import warn
+from plugrad.storage.untyped import check_longer
 from plugrad.tensor.indices import is_basic_index
 
 # Ops that PyTorch lets write there, and whether it warns of it.
@@ -75,6 +76,8 @@ def resizing(out, result, warns: bool) -> None:
     """Prepare a tensor given as `out=` for the shape of the result, and other memory with it; say so if it `warns`."""
     if warns and out.numel():
         warnings.warn(_RESIZED.format(list(out.shape), list(result.shape)), stacklevel=6)
+    if not out.is_meta and out.device.type == "cpu":
+        check_longer(out, result.shape)
     keep_shape(out)
 
 

@@ -28,7 +28,29 @@ def memory_of(tensor) -> UntypedStorage:
         known = object.__new__(UntypedStorage)
         known._bytes, known._root, known._lent = _as_bytes(root, tensor), root, True
         _living[id(root)] = known
+    known._shared = _is_numpys(tensor)
     return known
+
+
+def _is_numpys(tensor) -> bool:
+    """Whether a living array of NumPy's is known to share the memory of a tensor, or of what it is the `.data` of."""
+    while tensor is not None:
+        base = tensor if tensor._base is None else tensor._base
+        if any([handle() is not None for handle in getattr(base._view, "handles", None) or ()]):
+            return True
+        source = getattr(base, "_source", None)
+        tensor = None if source is None else source()
+    return False
+
+
+def check_longer(tensor, shape) -> None:
+    """Raise RuntimeError if the memory of a tensor is too short for a shape, and NumPy would not follow."""
+    storage = memory_of(tensor)
+    needed = (tensor.storage_offset() + math.prod(shape)) * tensor.element_size()
+    if needed > storage.nbytes() and not storage.resizable():
+        raise RuntimeError(
+            "Trying to resize storage that is not resizable: an array of NumPy's shares it; clone() the tensor first"
+        )
 
 
 def _as_bytes(root, tensor):
@@ -95,6 +117,7 @@ class UntypedStorage:
     __module__ = "torch.storage"
     is_sparse = is_sparse_csr = is_hpu = False
     filename = None
+    _shared = False
 
     def __init__(self, *args, device=None):
         if len(args) > 1:
@@ -175,8 +198,8 @@ class UntypedStorage:
         return self
 
     def resizable(self) -> bool:
-        """Whether `resize_` is possible: only while no tensor sees the memory."""
-        return not self._lent
+        """Whether tensors that see the memory can get a longer one: not while an array of NumPy's shares it."""
+        return not self._shared
 
     def untyped(self):
         """Return the storage itself."""

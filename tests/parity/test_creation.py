@@ -259,3 +259,37 @@ def test_mvlgamma_takes_any_number_of_terms(p, dtype):
     assert found[1].tolist() == pytest.approx(found[0].tolist(), rel=1e-5)
     with pytest.raises(RuntimeError, match="memory"):
         plugrad.mvlgamma(plugrad.ones(2), 1 << 62)
+
+
+SHARING = {
+    "longer": lambda t, x: x.resize_(8),
+    "a view": lambda t, x: x[1:].resize_(4),
+    "detached": lambda t, x: x.detach().resize_(2, 4),
+    "its data": lambda t, x: x.data.resize_(8),
+    "like another": lambda t, x: x.resize_as_(t.ones(8)),
+    "as out=": lambda t, x: t.add(t.ones(8, dtype=x.dtype), 1, out=x),
+    "no longer": lambda t, x: x.resize_(2, 2),
+    "a part, not past the end": lambda t, x: x[:2].resize_(3),
+    "a copy": lambda t, x: x.clone().resize_(8),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*An output with one or more elements was resized")
+@pytest.mark.parametrize("shared", ["from_numpy", "numpy"])
+@pytest.mark.parametrize("name", SHARING)
+def test_memory_that_numpy_shares_is_not_left(name, shared):
+    refused = []
+    for module in (plugrad, torch):
+        array = np.arange(4.0)
+        x = module.from_numpy(array) if shared == "from_numpy" else module.arange(4.0)
+        array = x.numpy()
+        try:
+            SHARING[name](module, x)
+        except RuntimeError as error:
+            assert "Trying to resize storage that is not resizable" in str(error)
+            refused.append(True)
+        else:
+            refused.append(False)
+        x.zero_()
+        assert not array.any()
+    assert refused[0] is refused[1]

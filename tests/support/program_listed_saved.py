@@ -133,7 +133,8 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if found.kind.endswith("requires_grad"):
         names, library = [found.name], oracle if found.expected else subject
         attribute = ".grad" if found.kind.startswith("grad.") else ""
-    elif (found.expected, found.actual) == ("NotImplementedError", "RuntimeError"):  # the walk comes to what has none
+    elif found.kind == "error" and found.expected == "NotImplementedError" and found.actual == "RuntimeError":
+        # The walk comes to what has no formula.
         names, library, statements = _first_unlike(program[:-1], oracle, subject), oracle, program[:-1]
     elif strict(found, *words) or lenient(found, *words, *_REQUIRING):
         names = _first_unlike(program[:-1], oracle, subject) or re.findall(r"v\d+", program[-1])

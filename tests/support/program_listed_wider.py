@@ -352,7 +352,7 @@ def medians_in_vmap(program, found, oracle, subject, watch):
 
     The difference goes when the slices are taken one by one.
     """
-    mapped = r"T\.func\.vmap\((\(lambda .*\.median\(\)\)), randomness='same'\)\((v\d+)\)"
+    mapped = r"T\.func\.vmap\((\(lambda .*\.median\(\).*?\))(?:, randomness='same')?\)\((v\d+)\)"
     apart = [re.sub(mapped, r"T.stack([(\1)(one) for one in \2])", statement) for statement in program]
     return found.kind == "grad.values" and apart != program and difference(apart, oracle, subject, watch) is None
 
