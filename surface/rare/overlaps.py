@@ -107,8 +107,18 @@ def check_read(op, target, values) -> None:
     apart, read = _APART, values[1:]
     if op.name == "setitem" and values[1] == (Ellipsis,):  # it copies; what is expanded first may be a part
         apart, read = (), [value for value in read if isinstance(value, Tensor) and value.numel() == target.numel()]
-    if op.name != "ldexp":  # multiplies by a power
+    if op.name != "ldexp" and not _fills(op, values):  # which multiplies by a power
         _check(op, read, target, apart, _SHIFTED_IN_PLACE, not apart)
+
+
+def _fills(op, values) -> bool:
+    """Whether an op fills the places of masks with one element, which it reads first."""
+    if op.name not in ("setitem", "index_put") or op.name == "index_put" and values[3]:
+        return False
+    index = values[1] if isinstance(values[1], (tuple, list)) else (values[1],)
+    masks = [item for item in index if isinstance(item, Tensor)]
+    one = isinstance(values[2], Tensor) and values[2].numel() == 1
+    return one and bool(masks) and all([str(mask.dtype) in ("torch.bool", "torch.uint8") for mask in masks])
 
 
 def _check(op, values, written, apart, shifted, reduces) -> None:

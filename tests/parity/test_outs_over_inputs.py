@@ -94,6 +94,10 @@ WRITES = {
     "x[0] = y[0]": lambda T, x, y: x.__setitem__(0, y.reshape(-1)[0]),
     "x[1:] = x[:-1]": lambda T, x, y: x.__setitem__(slice(1, None), x[:-1]),
     "x[0] = x[1]": lambda T, x, y: x.__setitem__(0, x[1]),
+    "x[i] = y[0]": lambda T, x, y: x.__setitem__(T.arange(len(x)), y.reshape(-1)[0]),
+    "x[mask] = y[0]": lambda T, x, y: x.__setitem__(x.detach() >= 0, y.reshape(-1)[0]),
+    "x[mask] = y": lambda T, x, y: x.__setitem__(T.ones_like(x, dtype=T.bool), y.reshape(-1)[: x.numel()]),
+    "index_put_ of masks": lambda T, x, y: x.index_put_((x.detach() >= 0,), y.reshape(-1)[:1]),
     "x[i] = y": lambda T, x, y: x.__setitem__(T.arange(len(x)), y),
 }  # fmt: skip
 FURTHER_PLACES = PLACES | {
