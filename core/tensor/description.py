@@ -91,7 +91,7 @@ class Description:
     __slots__ = ()
 
     T = property(
-        lambda self: needs.op("permute").function(self, *range(self._raw.ndim - 1, -1, -1)),
+        lambda self: needs.op("permute").function(self, *range(self._raw.ndim - 1, -1, -1) or ((),)),
         doc="The tensor with its dimensions in reverse order.",
     )
     mT = _matrix_property("mT", "transpose", -2, -1, doc="The transpose of each matrix in the last two dimensions.")
