@@ -7,6 +7,7 @@ program changed, random numbers drawn, output of the program mixed with the plug
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import types
@@ -363,6 +364,7 @@ class Contained:
     names = True
 
     def __enter__(self):
+        self.builtins = dict(builtins.__dict__)
         self.state, self.withheld = ProcessState(self.names), Withheld()
         self.withheld.__enter__()
         self.finder = _FirstImports(self.state.names) if self.names else None
@@ -375,6 +377,11 @@ class Contained:
             sys.stdout = self.output
 
     def __exit__(self, kind, error, trace):
+        # These first, and without a call of one: all that follows is Python, too.
+        known = builtins.__dict__
+        changed = [f"builtins.{name}" for name, one in self.builtins.items() if known.get(name) is not one]
+        known.update(self.builtins)
+        changed = [name for name in changed if name != "builtins._"]  # which the prompt of Python sets
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self.finder]
         if self.output is not None:
             self.output.thread = None  # whoever kept it writes to the standard output from now on
@@ -383,7 +390,7 @@ class Contained:
                 sys.stdout = self.output.real
             sys.stderr = self.errors
         self.withheld.__exit__()
-        damage = [*self.withheld.asked, *self.files.repair(), *self.state.repair()]
+        damage = [*changed, *self.withheld.asked, *self.files.repair(), *self.state.repair()]
         if damage and error is None:
             more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
             advice = ": declare an op with override=True to replace one of plugrad's" if self.state.replaced else ""

@@ -346,6 +346,7 @@ FAULTS = {
     "exiting": ("ops", "raise SystemExit(3)", "import", "SystemExit: 3"),
     "exiting_oddly": ("ops", "import sys; sys.exit('bye')", "import", "SystemExit: bye"),
     "base_exception": ("ops", "raise GeneratorExit", "import", "GeneratorExit"),
+    "no_isinstance": ("ops", "import builtins; builtins.isinstance = None\nraise ImportError", "import", "ImportError"),
     "missing_library": ("ops", LIBRARY, "import", "OSError: libplugrad_is_not_there.so.7"),
     "missing_attribute": ("ops", "x = 1", "import", "AttributeError: module 'plugrad_missing_attribute' has no"),
     "unprintable": ("ops", UNPRINTABLE, "import", "Unprintable: <exception str() failed>"),
