@@ -51,9 +51,10 @@ def load_state_dict(self, state_dict: dict):
 
     Where both sides name their parameters, and name the same ones, state is matched by name, so that an
     other order does no harm; otherwise it is matched by position, and an optimizer without names takes
-    over those of the state, as in PyTorch. Raises TypeError for what is no state, and ValueError where groups
-    or shapes differ, or where names that both sides know stand in other positions and others are missing;
-    then nothing has been changed.
+    over those of the state, as in PyTorch. Options that a group of an older state lacks keep their values. Raises
+    TypeError for what is no state, and ValueError where groups or shapes differ, where names that both sides know
+    stand in other positions and others are missing, or where the options are another optimizer's; then nothing has
+    been changed.
     """
     if not isinstance(state_dict, Mapping):
         what = f"an optimizer's state is a dict, which state_dict() returns, not {type(state_dict).__name__}"
@@ -82,6 +83,7 @@ def load_state_dict(self, state_dict: dict):
             f"where this optimizer has {len(self.param_groups)}"
         )
     targets = _match(self.param_groups, saved_groups)
+    _complete(self, saved_groups)
     state = defaultdict(dict)
     for key, value in state_dict["state"].items():
         p = targets.get(key)
@@ -92,6 +94,23 @@ def load_state_dict(self, state_dict: dict):
         self.__setstate__({"state": state, "param_groups": saved_groups})
     for hook in self._optimizer_load_state_dict_post_hooks.values():
         hook(self)
+
+
+_OF_SCHEDULERS = frozenset("initial_lr max_lr min_lr base_momentum max_momentum swa_lr".split())
+
+
+def _complete(optimizer, saved_groups) -> None:
+    """Give saved groups the options that those of older versions lack; ValueError for the options of another class."""
+    for group, saved in zip(optimizer.param_groups, saved_groups):
+        lacking = [key for key in optimizer.defaults if key not in saved]
+        strange = saved.keys() - group.keys() - _OF_SCHEDULERS - {"param_names"}
+        if lacking and strange:
+            raise ValueError(
+                f"loaded state dict is another optimizer's: its groups have {', '.join(sorted(strange))}, and no "
+                f"{', '.join(lacking)}; load it into the class that it was saved from, here it is "
+                f"{type(optimizer).__name__}"
+            )
+        saved.update({key: group.get(key, optimizer.defaults[key]) for key in lacking})
 
 
 def _groups(groups) -> list:

@@ -197,3 +197,48 @@ def test_a_rate_that_was_taken_away_is_refused_before_anything_is_written(name):
     with pytest.raises(TypeError, match="lr must be a number, not NoneType"):
         optimizer.step()
     assert p.item() == before and state == {k: float(v) for k, v in optimizer.state[p].items() if v is not None}
+
+
+def stepped(name, **options):
+    """Return an optimizer of a class after one step, and its parameter."""
+    p = plugrad.nn.Parameter(plugrad.tensor([[1.0, -2.0], [0.5, 3.0]]))
+    optimizer = getattr(optim, name)([p], **options)
+    p.grad = plugrad.ones(2, 2)
+    optimizer.step()
+    return optimizer, p
+
+
+@pytest.mark.parametrize("name", "SGD Adam AdamW RMSprop Adagrad NAdam RAdam Rprop Adadelta ASGD".split())
+def test_a_state_of_an_older_version_lacks_options(name):
+    first, p = stepped(name)
+    whole = first.state_dict()
+    for option in set(whole["param_groups"][0]) - {"params"}:
+        second, q = stepped(name)
+        (group,) = whole["param_groups"]
+        second.load_state_dict({**whole, "param_groups": [{k: v for k, v in group.items() if k != option}]})
+        assert second.param_groups[0][option] == group[option]
+        second.step()
+    first.step()
+    assert plugrad.equal(p, q)
+
+
+def test_options_of_another_optimizer_are_refused_before_anything_is_changed():
+    adam, _ = stepped("Adam")
+    for name in ("SGD", "RMSprop", "Rprop"):
+        other, p = stepped(name)
+        before = other.state_dict()
+        with pytest.raises(ValueError, match=f"betas.*it was saved from, here it is {name}"):
+            other.load_state_dict(adam.state_dict())
+        assert str(other.state_dict()) == str(before)
+        other.step()
+
+
+def test_options_that_schedulers_add_are_nobody_elses():
+    first, _ = stepped("Adam")
+    optim.lr_scheduler.StepLR(first, 1)
+    state = first.state_dict()
+    del state["param_groups"][0]["decoupled_weight_decay"]
+    second, _ = stepped("Adam")
+    second.load_state_dict(state)
+    second.step()
+    assert second.param_groups[0]["initial_lr"] == 0.001
