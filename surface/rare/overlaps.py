@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy
@@ -12,7 +13,7 @@ from plugrad.autograd.graph import increment_version
 from plugrad.autograd.rare.reshaped import keep_shape, unlock
 from plugrad.dispatch.families import Elementwise
 from plugrad.errors import warn
-from plugrad.storage.untyped import check_longer
+from plugrad.storage import memory_of
 from plugrad.tensor.indices import is_basic_index
 
 # Ops that PyTorch lets write there, and whether it warns of it.
@@ -64,6 +65,16 @@ def store_overlapping(error, op, target, values, result):
     return target
 
 
+def _check_longer(tensor, shape) -> None:
+    """Raise RuntimeError if the memory of a tensor is too short for a shape, and NumPy would not follow."""
+    storage = memory_of(tensor)
+    needed = (tensor.storage_offset() + math.prod(shape)) * tensor.element_size()
+    if needed > storage.nbytes() and not storage.resizable():
+        raise RuntimeError(
+            "Trying to resize storage that is not resizable: an array of NumPy's shares it; clone() the tensor first"
+        )
+
+
 _RESIZED = (
     "An output with one or more elements was resized since it had shape {}, which does not match the required output "
     "shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
@@ -77,7 +88,7 @@ def resizing(out, result, warns: bool) -> None:
     if warns and out.numel():
         warnings.warn(_RESIZED.format(list(out.shape), list(result.shape)), stacklevel=6)
     if not out.is_meta and out.device.type == "cpu":
-        check_longer(out, result.shape)
+        _check_longer(out, result.shape)
     keep_shape(out)
 
 
@@ -104,11 +115,17 @@ def check_out(op, values, out) -> None:
 
 def check_read(op, target, values) -> None:
     """Raise RuntimeError if an op that writes `target` in place reads memory of it that it has written by then."""
-    apart, read = _APART, values[1:]
+    apart, read = _APART, [one for one in values[1:] if not isinstance(one, Tensor) or _may_show(target, one)]
     if op.name == "setitem" and values[1] == (Ellipsis,):  # it copies; what is expanded first may be a part
         apart, read = (), [value for value in read if isinstance(value, Tensor) and value.numel() == target.numel()]
     if op.name != "ldexp" and not _fills(op, values):  # which multiplies by a power
         _check(op, read, target, apart, _SHIFTED_IN_PLACE, not apart)
+
+
+def _may_show(target, value) -> bool:
+    """Whether one of two tensors can be a view of the other's memory; conjugates are copied before they are written."""
+    views = target._is_view() or value._is_view()
+    return views and not (target.is_conj() or value.is_conj() or target.is_neg() or value.is_neg())
 
 
 def _fills(op, values) -> bool:
@@ -171,8 +188,22 @@ def _is_dense(array) -> bool:
 
 def _share(one, other, wholly: bool, reduces: bool) -> bool:
     """Whether two dense arrays share memory; being the same elements, also of another shape if it `reduces`, may do."""
-    if not _overlap(one, other) or not _is_dense(one) or not _is_dense(other):
+    if not _overlap(one, other) or _root(one) is not _root(other) or not _is_dense(one) or not _is_dense(other):
         return False
     same = one.nbytes == other.nbytes and _begin(one) == _begin(other)
-    same = same and (one.strides == other.strides or reduces and one.shape != other.shape)  # not of a transpose
+    same = same and (_steps(one) == _steps(other) or reduces and one.shape != other.shape)  # not of a transpose
     return wholly or not same
+
+
+def _steps(array) -> list:
+    """Return the size and stride of each dimension; where there is one element only, strides mean nothing."""
+    return [(n, step) if n > 1 else 1 for n, step in zip(array.shape, array.strides)]
+
+
+def _root(array):
+    """Return the array that an array is a view of: of a tensor's memory, not of what was handed out to NumPy."""
+    base = array.base
+    while base is not None and (type(base) is type(array) or not isinstance(base, numpy.ndarray)):
+        array = base if type(base) is type(array) else array  # NumPy's as_strided puts an object of its own between
+        base = getattr(base, "base", None)
+    return array

@@ -43,16 +43,6 @@ def _is_numpys(tensor) -> bool:
     return False
 
 
-def check_longer(tensor, shape) -> None:
-    """Raise RuntimeError if the memory of a tensor is too short for a shape, and NumPy would not follow."""
-    storage = memory_of(tensor)
-    needed = (tensor.storage_offset() + math.prod(shape)) * tensor.element_size()
-    if needed > storage.nbytes() and not storage.resizable():
-        raise RuntimeError(
-            "Trying to resize storage that is not resizable: an array of NumPy's shares it; clone() the tensor first"
-        )
-
-
 def _as_bytes(root, tensor):
     """Return the memory of an array as a uint8 Tensor of one dimension that shares it."""
     if tensor.is_meta:

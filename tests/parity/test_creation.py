@@ -290,6 +290,7 @@ def test_memory_that_numpy_shares_is_not_left(name, shared):
             refused.append(True)
         else:
             refused.append(False)
-        x.zero_()
-        assert not array.any()
+        if module is plugrad:  # PyTorch's has its new shape, past the end of its memory, though it was refused
+            x.zero_()
+            assert not array.any()
     assert refused[0] is refused[1]

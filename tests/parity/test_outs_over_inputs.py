@@ -100,6 +100,7 @@ WRITES = {
     "index_put_ of masks": lambda T, x, y: x.index_put_((x.detach() >= 0,), y.reshape(-1)[:1]),
     "x[i] = y": lambda T, x, y: x.__setitem__(T.arange(len(x)), y),
 }  # fmt: skip
+LIBRARY = {plugrad.Tensor: plugrad, torch.Tensor: torch}
 FURTHER_PLACES = PLACES | {
     "a transpose": lambda z: (z[:9].view(3, 3), z[:9].view(3, 3).t()),
     "of a transpose": lambda z: (z[:9].view(3, 3).t(), z[:9].view(3, 3)),
@@ -110,6 +111,8 @@ FURTHER_PLACES = PLACES | {
     "expanded": lambda z: (z[:1].expand(3), z[2:5]),
     "detached": lambda z: (z[1:6], z.detach()[:5]),
     "its data": lambda z: (z[1:6], z.data[:5]),
+    "with a leading dimension of None": lambda z: (z[:3].view(1, 3)[-1, None, :], z[:3].view(1, 3)),
+    "another tensor of its NumPy array": lambda z: (z[1:6], LIBRARY[type(z)].from_numpy(z.detach().numpy())[:5]),
     "with another leading dimension": lambda z: (z.view(1, 12), z),
 }
 
