@@ -139,6 +139,18 @@ def products_forward(program, found, oracle, subject, watch):
 
 
 @kind
+def gradients_of_hooks(program, found, oracle, subject, watch):
+    """What a hook returns of a gradient becomes the gradient of two leaves in PyTorch, one of which the other changes.
+
+    The difference goes when the hook returns a copy.
+    """
+    if found.kind != "grad.values":
+        return False
+    returned = r"(register_hook\(lambda g: )(g\.(?:expand_as|view_as|reshape_as)\(v\d+\))\)$"
+    return goes(program, [re.sub(returned, r"\1\2.clone())", one) for one in program], oracle, subject, watch)
+
+
+@kind
 def halves(program, found, oracle, subject, watch):
     """PyTorch's CPU has no kernel of some ops for half precision; here all floats are taken.
 
@@ -184,7 +196,7 @@ def hooks_of_what_accumulates_no_more(program, found, oracle, subject, watch):
     seen = found.kind == "log" or lenient(found, "'NoneType' object has no attribute")
     if not seen or not matches("register_post_accumulate_grad_hook", program):
         return False
-    ended = r"v\d+\.requires_grad(_\(False\)| = False)$"
+    ended = r"v\d+\.(requires_grad(_\(False\)| = False)|detach_\(\))$"
     return goes(program, [re.sub(ended, "pass", statement) for statement in program], oracle, subject, watch)
 
 
