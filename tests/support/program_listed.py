@@ -64,7 +64,8 @@ def conjugates(program, found, oracle, subject, watch):
 
     So its real and imaginary parts can be seen, which PyTorch refuses.
     """
-    conjugated = matches(r"complex|\dj\b|T\.fft\.", program) and matches(r"\.(conj|adjoint)\(", program)
+    made = matches(r"complex|\.c(float|double)\(|\dj\b|T\.fft\.", program)
+    conjugated = made and matches(r"\.(conj|adjoint)\(", program)
     refused = strict(found, "the conjugate of a complex tensor can't be written")
     seen = lenient(found, "view_as_real doesn't work on unresolved conjugated tensors", "that has negative bit set")
     return refused or seen or conjugated and found.kind == "strides"
