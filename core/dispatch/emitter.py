@@ -223,6 +223,8 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
                 lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
             if argument.role == "value":
                 lines.append(f"if _mode.grad and getattr({name}, '_edge', None) is not None:\n    _k = None")
+                views = f"_isinstance({name}, _Tensor) and ({name}._view or {target}._view) is not None"
+                lines.append(f"if {name}_ is not {name} and {views} and _meet({target}, {name}):\n    _k = None")
             if not plan.runs_kernel and (argument.role == "input" or argument.role == "value" and self.op.promote):
                 lines.append(f"if {name}_ is not {name} and getattr({name}, '_type', None) is not _t:\n    _k = None")
         return "\n".join(lines)
@@ -477,8 +479,9 @@ _n.seq = _tick()
             self.add(2, f"if _write(_t.xp, {arguments}) is NotImplemented:\n    raise _General\nreturn {target}")
         elif direct is None:
             fits = f"_y.shape == {target}_.shape{' and _y.dtype is _t.np' * (self.plan.result != 'bool')}"
-            self.add(2, f"_w = getattr(_k, 'over', None)\n_y = _w and {self.kernel('_w')}\nif _y is {target}_:")
-            self.add(3, f"return {target}\nif _y is None or _y is NotImplemented:\n    _y = {self.kernel()}")
+            over = f"_y = _w and {self.kernel('_w')}\nif _y is {target}_:\n    return {target}"
+            self.add(2, f"_w = getattr(_k, 'over', None)\n{over}")
+            self.add(2, f"if _y is None or _y is NotImplemented:\n    _y = {self.kernel()}")
             self.add(2, f"if not ({fits}):\n    raise _General\n{target}_[...] = _y\nreturn {target}")
         if direct is not None:
             self.add(1, f"except RuntimeWarning:  # made an error by the user; all is written\n    return {target}")

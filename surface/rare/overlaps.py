@@ -95,9 +95,10 @@ def resizing(out, result, warns: bool) -> None:
 # Ops that must write nothing of the memory of their inputs, and those that may only write all of it, as elementwise
 # ones: what is written first would be read again.
 _APART = frozenset(
-    "cat cross gather index_add index_copy index_put index_reduce index_select kthvalue masked_select put scatter "
-    "scatter_add scatter_reduce setitem stack take".split()
+    "cat cross gather index_add index_copy index_fill index_put index_reduce index_select kthvalue masked_select put "
+    "scatter scatter_add scatter_reduce setitem stack take".split()
 )
+_BY_ONE = frozenset({"masked_fill", "index_fill"})  # whose last argument is one element, which is read first
 _SHIFTED = frozenset("div max median min nan_to_num".split())
 _SHIFTED_OUT = _SHIFTED | set("addmv cumprod cumsum logcumsumexp renorm sort topk where".split())
 _SHIFTED_IN_PLACE = _SHIFTED | set("addr bernoulli copy setitem".split())
@@ -115,6 +116,7 @@ def check_out(op, values, out) -> None:
 
 def check_read(op, target, values) -> None:
     """Raise RuntimeError if an op that writes `target` in place reads memory of it that it has written by then."""
+    values = values[:-1] if op.name in _BY_ONE else values
     apart, read = _APART, [one for one in values[1:] if not isinstance(one, Tensor) or _may_show(target, one)]
     if op.name == "setitem" and values[1] == (Ellipsis,):  # it copies; what is expanded first may be a part
         apart, read = (), [value for value in read if isinstance(value, Tensor) and value.numel() == target.numel()]

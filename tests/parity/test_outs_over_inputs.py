@@ -84,6 +84,9 @@ WRITES = {
     **{name: lambda T, x, y, name=name: getattr(x, name)(y, y) for name in ("addcmul_", "addcdiv_", "lerp_")},
     "add_ of a number": lambda T, x, y: x.add_(1),
     "masked_fill_": lambda T, x, y: x.masked_fill_(y > 0, 1),
+    "add_ with a factor": lambda T, x, y: x.add_(y, alpha=2),
+    "masked_fill_ by an element": lambda T, x, y: x.masked_fill_(x.detach() > 0, y.reshape(-1)[0]),
+    "index_fill_ by an element": lambda T, x, y: x.index_fill_(0, T.tensor([0]), y.reshape(-1)[0]),
     "index_add_": lambda T, x, y: x.index_add_(0, T.arange(len(x)), y),
     "index_copy_": lambda T, x, y: x.index_copy_(0, T.arange(len(x)), y),
     "index_put_": lambda T, x, y: x.index_put_((T.arange(len(x)),), y),
@@ -142,3 +145,18 @@ def test_memory_of_what_is_written_in_place(name, recorded):
     assert not wrong
     some = {place for place, answer in told.items() if answer and answer.startswith("unsupported operation")}
     assert {place: found[place] for place in some} == {place: told[place] for place in some}
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: x.index_fill_(0, x[:2], 5), lambda x: x[:3].index_fill_(0, x[1:2], 9),
+    lambda x: x[1:].scatter_(0, x[:1], 7), lambda x: x[:2].index_add_(0, x[:1], x[3:]),
+    lambda x: x[:2].index_fill_(0, x[2:3] - 2, 9),
+])  # fmt: skip
+def test_indices_of_what_is_written(write):
+    answers = []
+    for lib in (torch, plugrad):
+        try:
+            answers.append(write(lib.arange(4)).tolist())
+        except RuntimeError as error:
+            answers.append(str(error).partition(" refer")[0])
+    assert answers[0] == answers[1]
