@@ -312,6 +312,7 @@ def hooks_of_none(program, found, oracle, subject, watch):
     else:
         called = found.kind == "error" and "NoneType" in found.message
     apart = [re.sub(r"Lazy\.apply\((v\d+), (v\d+)\)", r"(\1 * 2, \2 * 3)", statement) for statement in program]
+    apart = [re.sub(r"Dirty\.apply\((v\d+), (v\d+)\)", r"(\1.mul_(2), \2 * 3)", statement) for statement in apart]
     apart = [re.sub(SEVERAL, r"\1[one * 1 for one in \2]", statement) for statement in apart]
     left = difference(apart, oracle, subject, watch) if called and apart != program else found
     return left is None or left is not found and listed(apart, left, oracle, subject, watch) is not None
