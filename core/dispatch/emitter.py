@@ -467,23 +467,18 @@ _n.seq = _tick()
             return self.text
         self.unwrap("_writable")
         # Counted as written first: whoever is interrupted, or out of memory or frames, in between may have written.
-        direct, depth = self.plan.direct, 2
         self.add(1, f"try:\n    _touch({target})")
-        if direct is not None:
-            depth += op.write_function is not None
+        if self.plan.direct is not None:
+            call = f"_k({', '.join([f'{name}_' for name in op.parameters[: op.arity]])})\nreturn {target}"
             if op.write_function is not None:
                 self.add(2, f"if {' and '.join([f'{name} is _d_{name}' for name in op.parameters[op.arity :]])}:")
-            self.add(depth, f"_k({', '.join([f'{name}_' for name in op.parameters[: op.arity]])})\nreturn {target}")
+            self.add(2 + (op.write_function is not None), call)
         if op.write_function is not None:
             arguments = ", ".join(f"{name}_" for name in op.parameters)
             self.add(2, f"if _write(_t.xp, {arguments}) is NotImplemented:\n    raise _General\nreturn {target}")
-        elif direct is None:
-            fits = f"_y.shape == {target}_.shape{' and _y.dtype is _t.np' * (self.plan.result != 'bool')}"
-            over = f"_y = _w and {self.kernel('_w')}\nif _y is {target}_:\n    return {target}"
-            self.add(2, f"_w = getattr(_k, 'over', None)\n{over}")
-            self.add(2, f"if _y is None or _y is NotImplemented:\n    _y = {self.kernel()}")
-            self.add(2, f"if not ({fits}):\n    raise _General\n{target}_[...] = _y\nreturn {target}")
-        if direct is not None:
+        elif self.plan.direct is None:
+            self.write_result()
+        if self.plan.direct is not None:
             self.add(1, f"except RuntimeWarning:  # made an error by the user; all is written\n    return {target}")
         self.add(1, "except (MemoryError, RecursionError):\n    raise")
         self.add(1, "except Exception as _error:  # it refused, and has written nothing")
@@ -492,6 +487,17 @@ _n.seq = _tick()
             self.add(2, "if not isinstance(_error, (_General, ValueError)):  # the array is read-only\n    raise")
         self.add(2, f"return {self.general()}")
         return self.text
+
+    def write_result(self) -> None:
+        """Write the run of the kernel, as in `run`, over the target where it can do that; else its result is copied."""
+        target, values = self.plan.target, source.values_source(self.op)
+        fits = f"_y.shape == {target}_.shape{' and _y.dtype is _t.np' * (self.plan.result != 'bool')}"
+        over = f"_y = _w and {self.kernel('_w')}\nif _y is {target}_:\n    return {target}"
+        self.add(2, f"_w = getattr(_k, 'over', None)\n{over}")
+        self.add(2, f"if _y is None or _y is NotImplemented:\n    _y = {self.kernel()}")
+        self.add(1, f"except Exception as _error:\n    _untouch({target})")
+        self.add(2, f"_y = _failed(_op, _t, {self.raw()}, _error, {values})\n_touch({target})")
+        self.add(1, f"try:\n    if not ({fits}):\n        raise _General\n    {target}_[...] = _y\n    return {target}")
 
     def factory(self) -> str:
         """Return the source of a function that makes a tensor from none: plain arguments, on the CPU."""

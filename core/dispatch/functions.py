@@ -72,7 +72,7 @@ def operator(op, reflected: bool):
 
 def in_place(op, operator=False):
     """Return the method that is the in-place form of an op, or as an operator, where Python may ask the other side."""
-    plan = op.plan.in_place()
+    plan = op.writable.plan = op.plan.in_place()
 
     def general(target, values):
         if operator and not isinstance(values[1], interpreter.OPERANDS[:-1]):

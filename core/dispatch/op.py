@@ -60,17 +60,14 @@ class FastKernels(dict):
 
 
 class FastWrites(FastKernels):
-    """What the fast path of an in-place form calls for each tensor type; None sends others to the interpreter.
-
-    That is an array function which writes over its first operand, what the op declares, or its kernel.
-    """
+    """What an in-place form's fast path calls: what writes over the first operand, or the kernel; None: nothing."""
 
     __slots__ = ()
 
     def __missing__(self, ttype):
-        op, direct = self.op, self.op.plan.in_place().direct
+        op, direct = self.op, self.plan.direct
         write = op.fast_kernel(ttype)
-        if direct is not None and (write is not None or op.plan.in_place().takes_others(ttype)):
+        if direct is not None and (write is not None or self.plan.takes_others(ttype)):
             over, function = getattr(ttype.functions, "over", None), getattr(ttype.xp, direct)
             write = over(direct) if over else lambda *operands: function(*operands, out=operands[0])
         served = not ttype.symbolic and _served(op, ttype, direct is not None)

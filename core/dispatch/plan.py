@@ -164,9 +164,8 @@ class CallPlan:
     @property
     def runs_kernel(self) -> bool:
         """Whether the fast path of this in-place form copies what the kernel returns."""
-        op, lead = self.op, self.lead
-        kernel = self.level == "arrays" and lead.role == "lead" and lead.name == self.target
-        return kernel and op.inplace != "shape" and op.write_function is None and self.direct is None
+        kernel = self.level == "arrays" and self.lead.role == "lead" and self.lead.name == self.target
+        return kernel and self.op.inplace != "shape" and self.op.write_function is self.direct is None
 
     @property
     def is_compiled(self) -> bool:

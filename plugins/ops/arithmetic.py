@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy
+
 from plugrad.extend import (
     Op,
     binary,
@@ -64,7 +66,8 @@ def _over(xp, combine, out, other, alpha, sign):
     if alpha.__class__ not in (int, float) or not is_single_or_double(out.dtype):
         return NotImplemented
     if _in_c(_add_scaled_over, xp, out, other, sign * alpha) is NotImplemented:
-        combine(out, xp.multiply(other, fitted(out.dtype, alpha)), out)
+        with numpy.errstate(all="ignore"):
+            combine(out, xp.multiply(other, fitted(out.dtype, alpha)), out)
 
 
 # ---------------------------------------------------------------- sums
