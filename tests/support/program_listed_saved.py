@@ -356,7 +356,8 @@ def hooks_of_composed_nodes(program, found, oracle, subject, watch):
     with after(program, oracle) as run:
         nodes = {t.grad_fn for name, t in run.tensors().items() if name in names and held(t)}
         names |= {name for name, t in run.tensors().items() if held(t) and t.grad_fn in nodes}
-    steps = r"\[(?:\[[^]]*\]|[^][])*(None| [<>=!]+ |\d, .*\[)[^]]*\]|\] = "  # an index that is several, a write to a part
+    # An index that is several steps, a write to a part.
+    steps = r"\[(?:\[[^]]*\]|[^][])*(None| [<>=!]+ |\d, .*\[)[^]]*\]|\] = "
     composed = [one for one in program if not names_nodes(one) or re.search(steps, one)]
     seen = found.kind == "log" or lenient(found, "doesn't have storage")  # of a sparse gradient, which the hook lists
     return seen and any(re.search(rf"\b{name}\b.* = ", one) for name in names for one in composed)
