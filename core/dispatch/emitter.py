@@ -221,8 +221,9 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             name = argument.name
             if argument.bit and name != target:
                 lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
-            if argument.role == "value":
+            if not argument.bit and argument.role in ("operand", "partner", "input", "value"):
                 lines.append(f"if _mode.grad and getattr({name}, '_edge', None) is not None:\n    _k = None")
+            if argument.role == "value":
                 views = f"_isinstance({name}, _Tensor) and ({name}._view or {target}._view) is not None"
                 lines.append(f"if {name}_ is not {name} and {views} and _meet({target}, {name}):\n    _k = None")
             if not plan.runs_kernel and (argument.role == "input" or argument.role == "value" and self.op.promote):
@@ -481,8 +482,7 @@ _n.seq = _tick()
         if self.plan.direct is not None:
             self.add(1, f"except RuntimeWarning:  # made an error by the user; all is written\n    return {target}")
         self.add(1, "except (MemoryError, RecursionError):\n    raise")
-        self.add(1, "except Exception as _error:  # it refused, and has written nothing")
-        self.add(2, f"_untouch({target})")
+        self.add(1, f"except Exception as _error:  # it refused, and wrote nothing\n    _untouch({target})")
         if op.write_function is not None:
             self.add(2, "if not isinstance(_error, (_General, ValueError)):  # the array is read-only\n    raise")
         self.add(2, f"return {self.general()}")
@@ -492,9 +492,9 @@ _n.seq = _tick()
         """Write the run of the kernel, as in `run`, over the target where it can do that; else its result is copied."""
         target, values = self.plan.target, source.values_source(self.op)
         fits = f"_y.shape == {target}_.shape{' and _y.dtype is _t.np' * (self.plan.result != 'bool')}"
-        over = f"_y = _w and {self.kernel('_w')}\nif _y is {target}_:\n    return {target}"
-        self.add(2, f"_w = getattr(_k, 'over', None)\n{over}")
-        self.add(2, f"if _y is None or _y is NotImplemented:\n    _y = {self.kernel()}")
+        self.add(2, f"_w = getattr(_k, 'over', None)\n_y = _w and {self.kernel('_w')}\nif _y is {target}_:")
+        self.add(2, f"    return {target}\nif _y is None or _y is NotImplemented:\n    _y = {self.kernel()}")
+        self.add(1, "except (MemoryError, RecursionError):  # it may have written\n    raise")
         self.add(1, f"except Exception as _error:\n    _untouch({target})")
         self.add(2, f"_y = _failed(_op, _t, {self.raw()}, _error, {values})\n_touch({target})")
         self.add(1, f"try:\n    if not ({fits}):\n        raise _General\n    {target}_[...] = _y\n    return {target}")

@@ -53,19 +53,19 @@ _add_scaled = native_function("add_scaled", lambda *call: NotImplemented)
 _add_scaled_over = native_function("add_scaled", lambda *call: NotImplemented, over=True)
 
 
-def _in_c(function, xp, input, other, alpha):
+def _in_c(function, xp, input, other, alpha, sign=1):
     """The sum of arrays of one shape, the second one times a number, in one pass; NotImplemented for others."""
     if alpha.__class__ not in (int, float) or xp.__name__ != "numpy":
         return NotImplemented
     same = getattr(input, "shape", None) == getattr(other, "shape", NotImplemented)
-    return function(input, other, alpha) if same else NotImplemented
+    return function(input, other, sign * alpha) if same else NotImplemented
 
 
 def _over(xp, combine, out, other, alpha, sign):
     """Write `out`, plus or minus `alpha * other`, over `out`; NotImplemented where the general path has to look."""
     if alpha.__class__ not in (int, float) or not is_single_or_double(out.dtype):
         return NotImplemented
-    if _in_c(_add_scaled_over, xp, out, other, sign * alpha) is NotImplemented:
+    if _in_c(_add_scaled_over, xp, out, other, alpha, sign) is NotImplemented:
         with numpy.errstate(all="ignore"):
             combine(out, xp.multiply(other, fitted(out.dtype, alpha)), out)
 
@@ -136,7 +136,7 @@ def sub(xp, input, other, *, alpha=1):
     """
     if alpha is _ONE:
         return xp.subtract(input, other)
-    result = _in_c(_add_scaled, xp, input, other, -alpha)
+    result = _in_c(_add_scaled, xp, input, other, alpha, -1)
     return xp.subtract(input, _scaled(xp, input, other, alpha)) if result is NotImplemented else result
 
 
