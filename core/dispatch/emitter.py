@@ -221,11 +221,12 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             name = argument.name
             if argument.bit and name != target:
                 lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
-            if not argument.bit and argument.role in ("operand", "partner", "input", "value"):
+            if not argument.bit and argument.role in ("operand", "partner", "input"):
                 lines.append(f"if _mode.grad and getattr({name}, '_edge', None) is not None:\n    _k = None")
-            if argument.role == "value":
-                views = f"_isinstance({name}, _Tensor) and ({name}._view or {target}._view) is not None"
-                lines.append(f"if {name}_ is not {name} and {views} and _meet({target}, {name}):\n    _k = None")
+            if argument.role == "value":  # a plain one is taken as it is
+                met = f"({name}._view or {target}._view) is not None and _meet({target}, {name})"
+                met = f"_mode.grad and {name}._edge is not None or {met}"
+                lines.append(f"if {name}_ is not {name} and _isinstance({name}, _Tensor) and ({met}):\n    _k = None")
             if not plan.runs_kernel and (argument.role == "input" or argument.role == "value" and self.op.promote):
                 lines.append(f"if {name}_ is not {name} and getattr({name}, '_type', None) is not _t:\n    _k = None")
         return "\n".join(lines)

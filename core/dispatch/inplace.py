@@ -47,9 +47,8 @@ def run(op, target, values, inside=False, may_become_real=True):
         with modes.no_grad():
             return run(op, target, values, inside, may_become_real)
     check_writable(target)
-    for value in values[1:]:
-        if isinstance(value, Tensor) and (value._view or target._view) is not None:
-            rare.check_read(op, target, values)
+    if any([isinstance(value, Tensor) and (value._view or target._view) is not None for value in values[1:]]):
+        rare.check_read(op, target, values)
     if op.checks_numbers:
         op.check_numbers(values)
     kept = modes.special and mode.saved_hooks or target._type.rare and mode.grad and inference.marked(target)

@@ -98,10 +98,10 @@ _APART = frozenset(
     "cat cross gather index_add index_copy index_fill index_put index_reduce index_select kthvalue masked_select put "
     "scatter scatter_add scatter_reduce setitem stack take".split()
 )
-_BY_ONE = frozenset({"masked_fill", "index_fill"})  # whose last argument is one element, which is read first
 _SHIFTED = frozenset("div max median min nan_to_num".split())
 _SHIFTED_OUT = _SHIFTED | set("addmv cumprod cumsum logcumsumexp renorm sort topk where".split())
 _SHIFTED_IN_PLACE = _SHIFTED | set("addr bernoulli copy setitem".split())
+_BY_ONE = frozenset({"masked_fill", "index_fill"})  # whose last argument is one element, which is read first
 _SHARED = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
     "location. Please clone() the tensor before performing the operation."
