@@ -19,14 +19,11 @@ from plugrad.extend import (
 
 from ._activation_on_cuda import load, on_cuda, slopes
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, INTEGRAL, NOT_FLOATING, bounded, dtype_word, fitted, refuse
+from ._elements import of_elements
 from .erf import erf
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
-
-
-def _of_elements(call, xp, input):
-    return call(input)
 
 
 def _slopes(call, xp, g, values):
@@ -61,7 +58,7 @@ def relu_on_cpu(xp, input):
     return input.clip(0, math.inf)  # unlike `maximum` it has a vectorised loop for a number, and leaves -0.0 as it is
 
 
-relu.kernel("cpu")(native("relu", otherwise=relu, plain=True, halves=True)(_of_elements))
+of_elements(relu, "relu")
 
 
 @relu.vjp
@@ -70,7 +67,7 @@ def relu_vjp(F, g, y):
 
 
 relu.vjp_kernel("cpu")(native("relu_grad")(_slopes))
-relu.kernel("cuda")(native(load(name="relu", arrays=1), otherwise=relu, halves=True)(_of_elements))
+of_elements(relu, load(name="relu", arrays=1), "cuda")
 relu.vjp_kernel("cuda")(native(load(name="relu_grad", arrays=2))(slopes))
 
 
@@ -171,7 +168,7 @@ def hardswish(xp, input):
     return input * ((input + 3).clip(0, 6) * (1 / 6))
 
 
-hardswish.kernel("cpu")(native("hardswish", otherwise=hardswish, plain=True)(_of_elements))
+of_elements(hardswish, "hardswish", halves=False)
 
 
 @hardswish.vjp
@@ -303,8 +300,8 @@ def sigmoid(xp, input):
     return xp.reciprocal(result, out=result)
 
 
-sigmoid.kernel("cpu")(native("sigmoid", otherwise=sigmoid, plain=True, halves=True)(_of_elements))
-sigmoid.kernel("cuda")(native(load(name="sigmoid", arrays=1), otherwise=sigmoid, halves=True)(_of_elements))
+of_elements(sigmoid, "sigmoid")
+of_elements(sigmoid, load(name="sigmoid", arrays=1), "cuda")
 
 
 @sigmoid.vjp
@@ -334,10 +331,7 @@ def logsigmoid(xp, input):
     return input.clip(-math.inf, 0) - xp.log1p(xp.exp(-xp.abs(input)))
 
 
-@logsigmoid.kernel("cpu")
-@native("log_sigmoid", otherwise=logsigmoid, plain=True)
-def logsigmoid_in_c(call, xp, input):
-    return call(input)
+of_elements(logsigmoid, "log_sigmoid", halves=False)
 
 
 @logsigmoid.vjp
@@ -471,8 +465,8 @@ def silu(xp, input):
     return input / divisor
 
 
-silu.kernel("cpu")(native("silu", otherwise=silu, plain=True, halves=True)(_of_elements))
-silu.kernel("cuda")(native(load(name="silu", arrays=1), otherwise=silu, halves=True)(_of_elements))
+of_elements(silu, "silu")
+of_elements(silu, load(name="silu", arrays=1), "cuda")
 
 
 @silu.vjp

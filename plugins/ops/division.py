@@ -22,6 +22,7 @@ from plugrad.extend import (
 )  # fmt: skip
 
 from ._checks import BOOL_OR_COMPLEX, fitted, refuse
+from ._elements import of_elements
 
 
 def _check_divisor(xp, input, other):
@@ -325,10 +326,7 @@ def reciprocal(xp, input):
     return xp.true_divide(1, input)
 
 
-@reciprocal.kernel("cpu")
-@native("reciprocal", otherwise=reciprocal, plain=True, halves=True)
-def reciprocal_in_c(call, xp, input):
-    return call(input)
+of_elements(reciprocal, "reciprocal")
 
 
 @reciprocal.vjp

@@ -6,17 +6,14 @@ import functools
 import math
 import pathlib
 
-from plugrad.extend import Op, binary, collect, conj, hookimpl, load_inline, native, unary
+from plugrad.extend import Op, binary, collect, conj, hookimpl, load_inline, unary
 
 from ._checks import INTEGRAL, fitted, is_number, refuse
+from ._elements import of_elements
 
 _on_cuda = functools.partial(
     load_inline, cuda=pathlib.Path(__file__).with_name("exponential.cu"), arrays=1, like=0, per="pack", types="floating"
 )
-
-
-def _as_it_is(call, xp, input):
-    return call(input)
 
 
 # ---------------------------------------------------------------- exponentials
@@ -33,8 +30,8 @@ def exp(xp, input):
     return xp.exp(input)
 
 
-exp.kernel("cpu")(native("exp", otherwise=exp, plain=True, halves=True)(_as_it_is))
-exp.kernel("cuda")(native(_on_cuda(name="exponential"), otherwise=exp, halves=True)(_as_it_is))
+of_elements(exp, "exp")
+of_elements(exp, _on_cuda(name="exponential"), "cuda")
 
 
 @exp.vjp
@@ -139,8 +136,8 @@ def log(xp, input):
     return xp.log(input)
 
 
-log.kernel("cpu")(native("log", otherwise=log, plain=True, halves=True)(_as_it_is))
-log.kernel("cuda")(native(_on_cuda(name="logarithm"), otherwise=log, halves=True)(_as_it_is))
+of_elements(log, "log")
+of_elements(log, _on_cuda(name="logarithm"), "cuda")
 
 
 @log.vjp
@@ -159,7 +156,7 @@ def log2(xp, input):
     return xp.log2(input)
 
 
-log2.kernel("cpu")(native("log2", otherwise=log2, plain=True, halves=True)(_as_it_is))
+of_elements(log2, "log2")
 
 
 @log2.vjp
@@ -178,10 +175,7 @@ def log10(xp, input):
     return xp.log10(input)
 
 
-@log10.kernel("cpu")
-@native("log10", otherwise=log10, plain=True, halves=True)
-def log10_in_c(call, xp, input):
-    return call(input)
+of_elements(log10, "log10")
 
 
 @log10.vjp
@@ -213,10 +207,7 @@ def _log1p_of_complex(xp, z):
     return result
 
 
-@log1p.kernel("cpu")
-@native("log1p", otherwise=log1p, plain=True, halves=True)
-def log1p_in_c(call, xp, input):
-    return call(input)
+of_elements(log1p, "log1p")
 
 
 @log1p.vjp

@@ -16,12 +16,12 @@ from plugrad.extend import (
     is_half,
     is_integer,
     is_single_or_double,
-    native,
     native_function,
     unary,
 )
 
 from ._checks import BOOL, fitted, is_number, refuse
+from ._elements import of_elements
 
 
 @composite(inplace=True)
@@ -78,10 +78,7 @@ def rsqrt(xp, input):
     return xp.true_divide(1, xp.sqrt(input))
 
 
-@rsqrt.kernel("cpu")
-@native("rsqrt", otherwise=rsqrt, plain=True)
-def rsqrt_in_c(call, xp, input):
-    return call(input)
+of_elements(rsqrt, "rsqrt", halves=False)
 
 
 rsqrt.samples(sqrt_samples)

@@ -8,16 +8,13 @@ from plugrad import bfloat16, finfo
 from plugrad.extend import Op, binary, collect, conj, hookimpl, is_floating, is_half, is_integral, native, op, unary
 
 from ._checks import BOOL, INTEGER, NOT_FLOATING, is_complex, is_number, refuse
+from ._elements import of_elements
 
 
 def _refuse_bool(name, input):
     refuse(BOOL, f"{name}_vml_cpu", input)
     if input.dtype.kind == "c":
         raise NotImplementedError(f"{name} is not supported for complex inputs")
-
-
-def _of_elements(call, xp, input):
-    return call(input)
 
 
 # ---------------------------------------------------------------- rounding
@@ -35,7 +32,7 @@ def floor(xp, input):
     return xp.floor(input)
 
 
-floor.kernel("cpu")(native("floor", otherwise=floor, plain=True, halves=True)(_of_elements))
+of_elements(floor, "floor")
 
 
 @floor.vjp
@@ -55,7 +52,7 @@ def ceil(xp, input):
     return xp.ceil(input)
 
 
-ceil.kernel("cpu")(native("ceil", otherwise=ceil, plain=True, halves=True)(_of_elements))
+of_elements(ceil, "ceil")
 
 
 @ceil.vjp
@@ -75,7 +72,7 @@ def trunc(xp, input):
     return xp.trunc(input)
 
 
-trunc.kernel("cpu")(native("trunc", otherwise=trunc, plain=True, halves=True)(_of_elements))
+of_elements(trunc, "trunc")
 
 
 @trunc.vjp
@@ -95,7 +92,7 @@ def frac(xp, input):
     return input - xp.trunc(input)
 
 
-frac.kernel("cpu")(native("frac", otherwise=frac, plain=True, halves=True)(_of_elements))
+of_elements(frac, "frac")
 
 
 @frac.vjp
@@ -160,7 +157,7 @@ def sign(xp, input):
     return xp.sign(input)
 
 
-sign.kernel("cpu")(native("sign", otherwise=sign, plain=True, halves=True)(_of_elements))
+of_elements(sign, "sign")
 
 
 @sign.vjp
@@ -182,7 +179,7 @@ def sgn(xp, input):
     return input / xp.where(modulus == 0, 1, modulus)
 
 
-sgn.kernel("cpu")(native("sign", otherwise=sgn, plain=True, halves=True)(_of_elements))
+of_elements(sgn, "sign")
 
 
 @sgn.vjp

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from plugrad.extend import Op, binary, collect, complement, conj, hookimpl, native, unary
+from plugrad.extend import Op, binary, collect, complement, conj, hookimpl, unary
 
 from ._checks import COMPLEX, INTEGRAL, is_complex, refuse
+from ._elements import of_elements
 
 # ---------------------------------------------------------------- trigonometric
 
@@ -22,10 +23,7 @@ def sin(xp, input):
     return xp.sin(input)
 
 
-@sin.kernel("cpu")
-@native("sin", otherwise=sin, plain=True, halves=True)
-def sin_in_c(call, xp, input):
-    return call(input)
+of_elements(sin, "sin")
 
 
 @sin.vjp
@@ -44,10 +42,7 @@ def cos(xp, input):
     return xp.cos(input)
 
 
-@cos.kernel("cpu")
-@native("cos", otherwise=cos, plain=True, halves=True)
-def cos_in_c(call, xp, input):
-    return call(input)
+of_elements(cos, "cos")
 
 
 @cos.vjp
