@@ -382,15 +382,14 @@ static PyObject *at_address(PyObject *module, PyObject *args) {
     return bind((bound){(pg_kernel)(uintptr_t)address, arrays, numbers, like, strided});
 }
 
-/* A function that `kernels` or `at_address` gave, with another one, or None, that gets what it does not serve. With `over` the
-   result is written over the first array; None where the kernel can't do that. */
-static PyObject *joined(PyObject *module, PyObject *args) {
+/* A function that `kernels` or `at_address` gave, with another one, or None, that gets what it does not serve. */
+static PyObject *join_with(PyObject *args, int over) {
     PyObject *function, *otherwise;
-    int skipped, over = 0;
-    if (!PyArg_ParseTuple(args, "OOi|p", &function, &otherwise, &skipped, &over)) return NULL;
+    int skipped;
+    if (!PyArg_ParseTuple(args, "OOi", &function, &otherwise, &skipped)) return NULL;
     PyObject *capsule = PyCFunction_Check(function) ? PyCFunction_GetSelf(function) : NULL;
     if (!capsule || !PyCapsule_IsValid(capsule, NAME)) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "joined() takes a function of this module");
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "joined() and over() take a function of this module");
         return NULL;
     }
     bound given = *(const bound *)PyCapsule_GetPointer(capsule, NAME);
@@ -398,6 +397,11 @@ static PyObject *joined(PyObject *module, PyObject *args) {
     given.otherwise = otherwise == Py_None ? NULL : otherwise, given.skipped = skipped, given.over = over;
     return bind(given);
 }
+
+static PyObject *joined(PyObject *module, PyObject *args) { return join_with(args, 0); }
+
+/* The same, whose result is written over the first array; None where the kernel can't do that. */
+static PyObject *over(PyObject *module, PyObject *args) { return join_with(args, 1); }
 
 /* Whether a function of this module takes arrays in any order; else it copies those in which one element stands for many. */
 static PyObject *strided(PyObject *module, PyObject *function) {
@@ -499,6 +503,7 @@ static PyMethodDef methods[] = {
     {"levels", levels, METH_NOARGS, "Return the names of the levels that run here; the best is the last."},
     {"at_address", at_address, METH_VARARGS, "Return a function that calls the kernel at an address."},
     {"joined", joined, METH_VARARGS, "Return a function of here with another one that gets what it does not serve."},
+    {"over", over, METH_VARARGS, "Return the same for a result that is written over the first array, or None."},
     {"fresh", fresh, METH_O, "Return a new array of the sizes and type of another one."},
     {"ordered", (PyCFunction)(void (*)(void))ordered, METH_FASTCALL, "Return a result as an array of a tensor type, in the order that operands give it."},
     {"order_others", order_others, METH_VARARGS, "Have a function see to the order of arrays of another type than NumPy's."},

@@ -23,7 +23,9 @@ def native_function(name, otherwise, over=False):
     array([2., 2.])
     """
     call = function(name)
-    return otherwise if call is None else module().joined(call, otherwise, 0, over) or otherwise
+    if call is None:
+        return otherwise
+    return (module().over if over else module().joined)(call, otherwise, 0) or otherwise
 
 
 def is_native(function) -> bool:
@@ -81,7 +83,7 @@ def native(
         kernel.lists, kernel.signed, kernel.halves, kernel.integers = lists, signed, halves, integers
         if plain:
             kernel.direct = module().joined(call, kernel.otherwise, 1)
-        over = module().joined(call, None, int(plain), True) if is_native(call) else None
+        over = module().over(call, None, int(plain)) if is_native(call) else None
         if over is not None:
             kernel.over = over if plain else functools.partial(adapter, over)
         return kernel

@@ -41,7 +41,7 @@ def _extension() -> tuple:
         told = f"the extension plugrad._native can't be loaded ({error}); install plugrad again"
         warnings.warn(f"kernels in C are left out: {told}", stacklevel=2)
         return None, {}, told
-    if not hasattr(extension, "joined"):
+    if not hasattr(extension, "over"):  # the newest of its functions
         return None, {}, "the extension plugrad._native is of an older build; install plugrad again"
     known = extension.levels()
     if wanted not in ("", "1", *known):

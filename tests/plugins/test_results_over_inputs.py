@@ -66,7 +66,7 @@ def test_what_is_refused_is_not_written():
     assert function(x[:6], y, y, 2.0) is NotImplemented
     assert function(numpy.ones(6), y, y, 2.0).tolist() == [3.0] * 6
     with pytest.raises(TypeError):
-        kernels.loading.module().joined(len, None, 0, True)
+        kernels.module().over(len, None, 0)
 
 
 @pytest.mark.parametrize("alpha", [0.5, -3, 0, float("inf"), float("nan")])
