@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugrad import Generator, device, manual_seed
 from plugrad.extend import generator_of
-from plugrad.random.forks import fork_rng, set_states_of_all, states_of_all  # noqa: F401 - checkpoints ask the last two
+from plugrad.random.forks import fork_rng
 
 __all__ = [
     "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",

@@ -10,6 +10,7 @@ from plugrad.amp import autocast_mode
 from plugrad.arguments import checked
 from plugrad.autograd.graph import saved_tensors_hooks
 from plugrad.extend import OpHook
+from plugrad.random import forks
 from plugrad.regions import Region, declare, mode
 from plugrad.utils.selective import (
     SAC_IGNORED_OPS,
@@ -56,7 +57,7 @@ class CheckpointFunction(autograd.Function):
         args, kwargs = _detached(given, copies)
         with restored, enable_grad():
             if ctx.states is not None:
-                random.set_states_of_all(ctx.states)
+                forks.set_states_of_all(ctx.states)
             with ctx.autocast:
                 outputs = ctx.function(*args, **kwargs)
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
@@ -168,7 +169,7 @@ def _states(values) -> dict:
     """
     if cuda.is_current_stream_capturing():
         return {"cpu": random.get_rng_state()}
-    return random.states_of_all({leaf.device for leaf in nest.leaves(values) if isinstance(leaf, Tensor)})
+    return forks.states_of_all({leaf.device for leaf in nest.leaves(values) if isinstance(leaf, Tensor)})
 
 
 def _described(tensor) -> tuple:
@@ -236,7 +237,7 @@ class _Recomputed:
             names,
         ):
             if self.states is not None:
-                random.set_states_of_all(self.states)
+                forks.set_states_of_all(self.states)
             with contextlib.suppress(_Enough), self.autocast:
                 function(*args, **kwargs)
         if not self.ended:
