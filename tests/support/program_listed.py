@@ -267,8 +267,8 @@ def lost_hooks(program, found, oracle, subject, watch):
     seen = seen or found.kind in ("values", "retains_grad") or lenient(found, "not have been used")
     if not seen or not matches("retain_grad|register_|inputs=", program) or not written:
         return False
-    asked = r"(v\d+)\.(?:grad_fn\.)?(?:register_|retain_grad)|\[(v\d+)\](?:, lambda|\)$)"
-    asked = re.findall(asked, "\n".join(program))
+    asked = r"(v\d+)\.(?:grad_fn\.)?(?:register_|retain_grad)|\[(?:(v\d+), )?(v\d+)\](?:, lambda|\)$)"
+    asked = re.findall(asked, "\n".join(program), re.MULTILINE)
     with after(program, oracle) as run:
         views = {name for name, t in run.tensors().items() if t._is_view() or t._base is not None}
     made = rf"(?s)^((?:[^\n]*\n +)*?(?:{'|'.join({*sum(asked, ())} & views)}) = )(.*)$"
@@ -392,7 +392,7 @@ def formulas_not_reached(program, found, oracle, subject, watch):
             return matches(r"inputs=|autograd\.grad\(", program[-1:])
     if not lenient(found, "the derivative for '"):
         return False
-    apart = [re.sub(r"^(v\d+ = )(.*zeta.*)$", r"\1(\2).detach()", statement) for statement in program]
+    apart = [re.sub(r"^(v\d+ = )(.*(?:zeta|\.unique\().*)$", r"\1(\2).detach()", statement) for statement in program]
     return apart != program and difference(apart, oracle, subject, watch) is None
 
 

@@ -269,7 +269,9 @@ def linearized_at_constants(program, found, oracle, subject, watch):
         return False
     constant = [re.sub(linearized, r"\1\2.detach()\3", statement) for statement in program]
     left = difference(constant, oracle, subject, watch)
-    return left is None or left.kind == "grad.requires_grad"  # with create_graph=True
+    if left is None or left.kind == "grad.requires_grad":  # with create_graph=True
+        return True
+    return left.kind == "requires_grad" and "create_graph=True" in constant[left.position]
 
 
 @kind
@@ -342,7 +344,7 @@ def tangents_that_are_saved(program, found, oracle, subject, watch):
 @kind
 def overwritten_forward(program, found, oracle, subject, watch):
     """Some of PyTorch's forward derivatives overwrite what they saved; the program writes nothing itself."""
-    written = matches(r"[a-z]_\(|\] [-+*/]?= | [-+*/]= |out=|inplace|AddOne|Dirty", program)
+    written = matches(r"[a-z](?<!requires_grad)_\(|\] [-+*/]?= | [-+*/]= |out=|inplace|AddOne|Dirty", program)
     return lenient(found, "modified by an inplace operation") and matches("dual_level", program) and not written
 
 
@@ -395,3 +397,13 @@ def variances_over_no_dimension(program, found, oracle, subject, watch):
         return False
     whole = [re.sub(over, r"\1None", statement) for statement in program]
     return difference(whole, oracle, subject, watch) is None
+
+
+@kind
+def medians_of_expanded(program, found, oracle, subject, watch):
+    """PyTorch's nanmedian along a dimension of expanded memory returns numbers that nobody wrote.
+
+    The difference goes when it is written out.
+    """
+    dense = [re.sub(r"(v\d+)(\.nanmedian\(-?\d)", r"\1.contiguous()\2", statement) for statement in program]
+    return found.kind.endswith("values") and goes(program, dense, oracle, subject, watch)

@@ -297,10 +297,11 @@ def difference(program, oracle, subject, watch=True, within=None, instead=None, 
         return found
 
 
-def shrink(program: list[str], oracle, subject, watch=True) -> tuple[list[str], Difference]:
-    """Return a program that shows the same kind of difference and needs each of its statements; and the difference."""
-    found = difference(program, oracle, subject, watch)
-    assert found is not None
+def shrink(program: list[str], found: Difference, oracle, subject, watch=True) -> tuple[list[str], Difference]:
+    """Return a program that shows the same kind of difference and needs each of its statements; and the difference.
+
+    What does not come again, since PyTorch returned memory that nobody had written, stays as it is.
+    """
     program = program[: found.position + 1]
     again = True
     while again:

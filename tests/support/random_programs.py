@@ -184,7 +184,7 @@ def examine(seed: int, oracle, subject, device="cpu"):
     found = difference(program, oracle, subject, watch)
     if found is None or "CUPY_ON_CPU" in os.environ and _is_lacking(found):
         return None
-    small, found = shrink(program, oracle, subject, watch)
+    small, found = shrink(program, found, oracle, subject, watch)
     return listed(small, found, oracle, subject, watch), small, found
 
 
