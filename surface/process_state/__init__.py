@@ -152,13 +152,14 @@ def _renew(op) -> None:
 
 _TABLES = {"op": registry.ops, "name": registry.public, "plugin": registry.plugins, "device": registry.backends}
 _OTHERS = (
-    "atexit", "builtins", "codecs", "collections", "contextlib", "copy", "copyreg", "functools", "gc", "hashlib",
-    "io", "itertools", "json", "logging", "math", "numpy", "numpy._core._multiarray_umath",
-    "numpy._core.fromnumeric", "numpy._core.multiarray", "numpy._core.numeric", "numpy.fft", "numpy.linalg",
-    "numpy.random", "operator", "os", "os.path", "pickle", "random", "re", "scipy.linalg", "scipy.special", "signal",
-    "ssl", "struct", "tempfile", "threading", "time", "types", "weakref", "zipfile", "zlib",
+    "atexit", "builtins", "codecs", "collections", "contextlib", "copy", "copyreg", "ctypes", "dataclasses",
+    "functools", "gc", "hashlib", "heapq", "importlib", "inspect", "io", "itertools", "json", "logging", "math",
+    "ml_dtypes", "numpy", "numpy._core._multiarray_umath", "numpy._core.fromnumeric", "numpy._core.multiarray",
+    "numpy._core.numeric", "numpy.fft", "numpy.linalg", "numpy.random", "operator", "os", "os.path", "pathlib",
+    "pickle", "pluggy", "random", "re", "scipy.linalg", "scipy.special", "shutil", "signal", "ssl", "struct",
+    "subprocess", "tempfile", "threading", "time", "types", "typing", "uuid", "weakref", "zipfile", "zlib",
 )  # fmt: skip
-_WITH_CLASSES = "collections", "contextlib", "json", "logging", "pickle", "threading", "zipfile"  # in Python
+_WITH_CLASSES = "collections", "contextlib", "json", "logging", "pathlib", "pickle", "threading", "zipfile"
 _OF_OTHERS = tuple(f"{name}." for name in (*_OTHERS, os.path.__name__))  # how their names begin in a message
 _NOTHING: dict = {"": None}
 _NEVER = None, None, None
@@ -385,10 +386,12 @@ class Contained:
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self.finder]
         if self.output is not None:
             self.output.thread = None  # whoever kept it writes to the standard output from now on
+            given = self.output, self.errors
             # Another thread that is loading a plugin takes its own away itself.
-            if sys.stdout is self.output or not isinstance(sys.stdout, ToStandardError):
-                sys.stdout = self.output.real
-            sys.stderr = self.errors
+            others = isinstance(sys.stdout, ToStandardError) and sys.stdout is not self.output
+            left = (given[0] if others else sys.stdout), sys.stderr
+            changed += [name for name, one, now in zip(_STREAMS, given, left) if is_not(one, now) and is_alone()]
+            sys.stdout, sys.stderr = sys.stdout if others else self.output.real, self.errors
         self.withheld.__exit__()
         damage = [*changed, *self.withheld.asked, *self.files.repair(), *self.state.repair()]
         if damage and error is None:
@@ -400,6 +403,7 @@ class Contained:
             raise RuntimeError(f"it changed {', '.join(damage[:3])}{more} while it was loaded ({back}){advice}")
 
 
+_STREAMS = "sys.stdout", "sys.stderr"
 _LASTING = {
     THREADS: "a thread can't be ended by another: start it with daemon=True, or when it is needed",
     PRIORITY: "plugrad put it back, unless only a privileged process can",

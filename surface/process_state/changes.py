@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import sys
 import types
 
@@ -60,11 +61,17 @@ _states: dict = {}
 
 def _code(value):
     """Return the code of a function, or of what stands for one; not of what `functools.wraps` says that it wraps."""
-    if isinstance(value, types.ModuleType):  # one of ours would look the attributes up, and keep what it finds
-        return None
-    for attribute in ("__func__", "fget", "func"):
-        value = value if isinstance(value, types.FunctionType) else getattr(value, attribute, value)
+    for kinds, attribute in _AROUND:  # nothing else is asked: ctypes' loaders take each name for a library's
+        if issubclass(type(value), kinds):
+            value = getattr(value, attribute)
     return value.__code__ if isinstance(value, types.FunctionType) else None
+
+
+_AROUND = (
+    ((staticmethod, classmethod, types.MethodType), "__func__"),
+    (property, "fget"),
+    ((functools.partial, functools.cached_property), "func"),
+)
 
 
 def is_ours(value) -> bool:

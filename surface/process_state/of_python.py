@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal  # `signal` makes an enum of each number
+import contextlib
 import gc
 import os
 import pickle
@@ -298,6 +299,43 @@ def _write_limits(limits) -> None:
             resource.setrlimit(number, (min(soft, hard) if hard >= 0 else soft, hard))
 
 
+def _read_temporary(tempfile):
+    """Return the folder of temporary files, None for one that Python finds itself when it is first asked."""
+    return None if tempfile.tempdir in tempfile._candidate_tempdir_list() else tempfile.tempdir
+
+
+def _write_temporary(tempfile, folder) -> None:
+    tempfile.tempdir = folder
+
+
+def _read_blocking() -> dict:
+    """Return for standard input, output and errors whether reading and writing waits."""
+    known = {}
+    for number in (0, 1, 2) if hasattr(os, "get_blocking") else ():
+        with contextlib.suppress(OSError):  # it was closed
+            known[number] = os.get_blocking(number)
+    return known
+
+
+def _write_blocking(known) -> None:
+    for number, blocks in known.items():
+        with contextlib.suppress(OSError):
+            os.set_blocking(number, blocks)
+
+
+_STREAMS = [name for name in ("__stdout__", "__stderr__") if hasattr(getattr(sys, name), "reconfigure")]
+_CHOSEN = "encoding", "errors", "line_buffering", "write_through"
+
+
+def _read_streams() -> dict:
+    return {name: {one: getattr(getattr(sys, name), one) for one in _CHOSEN} for name in _STREAMS}
+
+
+def _write_streams(chosen) -> None:
+    for name, values in chosen.items():
+        getattr(sys, name).reconfigure(**values)
+
+
 def _write_path(entries) -> None:
     sys.path[:] = entries
 
@@ -316,14 +354,18 @@ def _write_coroutines(state) -> None:
 
 
 def _read_collector():
-    return gc.isenabled(), gc.get_threshold(), gc.get_debug()
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.get_freeze_count() > 0
 
 
 def _write_collector(state) -> None:
+    if state[3] != (gc.get_freeze_count() > 0):
+        (gc.freeze if state[3] else gc.unfreeze)()
     (gc.enable if state[0] else gc.disable)()
     gc.set_threshold(*state[1])
     gc.set_debug(state[2])
 
+
+_DLOPEN = getattr(sys, "getdlopenflags", int), getattr(sys, "setdlopenflags", None)  # not on Windows
 
 OF_PYTHON = [
     Threads(),
@@ -338,10 +380,13 @@ OF_PYTHON = [
     Setting("the working directory", _read_directory, _write_directory),
     Table("signal handlers", _read_signals, _write_signals),
     Setting("which signals are held back", _read_mask, _write_mask),
+    Table("how standard output and errors are written", _read_streams, _write_streams),
+    Setting("whether standard files wait", _read_blocking, _write_blocking),
     Setting("the garbage collector", _read_collector, _write_collector),
     Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     Setting("the limit of digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     Setting("the timer of alarms", _read_timers, _write_timers),
+    Setting("how libraries are loaded (sys.setdlopenflags)", *_DLOPEN),
     Setting("the size of threads' stacks", _read_stack, threading.stack_size),
     Table("the limits of resources", _read_limits, _write_limits),
     Table("the environment", _read_environment, _write_environment),
@@ -349,6 +394,7 @@ OF_PYTHON = [
     Setting("the interval at which threads switch", sys.getswitchinterval, sys.setswitchinterval),
     Setting("tracing or profiling", _read_tracing, _write_tracing),
     Setting("how coroutines are watched", _read_coroutines, _write_coroutines),
+    Setting("the folder of temporary files", *of_module("tempfile", _read_temporary, _write_temporary, None)),
     Setting("sys.argv", lambda: list(getattr(sys, "argv", ())), _write_arguments),
     Table(
         "how decimal numbers are computed", *of_module("decimal", _read_decimals, _write_decimals, _DECIMALS | _TRAPS)

@@ -119,6 +119,9 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if found.kind == "is_leaf" and program[-1] == f"{found.name}.requires_grad_()":  # which was one that it had not
         first = difference(program[:-1], oracle, subject)
         return first is not None and depends_on_nothing(program[:-1], first, oracle, subject, True)
+    if lenient(found, "invalid combination of arguments"):  # a scalar that requires grad is no number
+        first = difference(program[:-1], oracle, subject)
+        return first is not None and depends_on_nothing(program[: first.position + 1], first, oracle, subject, True)
     if found.kind == "error" and found.actual == "TypeError" and not watch:  # None was used
         first = difference(program, oracle, subject)
         return first.kind == "type" and depends_on_nothing(program[: first.position + 1], first, oracle, subject, True)
