@@ -26,6 +26,8 @@ PARTS = {
     "scheduler": [("schedulers", "{Class}LR")],
     "layer": [("layers", "{Class}")],
     "init": [("inits", "{op}_")],
+    "init_policy": [("init_policies", "{op}")],
+    "distribution": [("distributions", "{Class}")],
     "backend": [("backends", "{op}")],
     "compiler": [("compilers", "{op}")],
     "hook": [("hooks", "{op}_tally")],
@@ -47,10 +49,11 @@ FILES = {  # template: where it goes
 OWN = ("annotations", "collections", "logged", "logging", "math", "numpy", "plugrad", "reference", "types")
 PLACES = {
     "backends": 'device="{}"', "compilers": 'plugrad.compile(model, backend="{}")', "cli": "plugrad {}",
+    "init_policies": 'plugrad.nn.init.policy("{}")',
     "kernels": "plugrad.{}", "formats": 'plugrad.save(obj, path, format="{}")',
     "trackers": 'plugrad.trackers.track(folder, "{}")',
 }  # fmt: skip
-SINGULAR = {"losses": "loss", "cli": "command"}
+SINGULAR = {"losses": "loss", "cli": "command", "init_policies": "init policy"}
 LONGEST = 30  # letters of a name, so that lines which hold it stay readable
 BEGIN, END = "<!-- contributions:", "<!-- end of contributions -->"
 
@@ -68,6 +71,8 @@ def new(
     scheduler: bool = typer.Option(False, "--scheduler", help="Bring a learning-rate schedule."),
     layer: bool = typer.Option(False, "--layer", help="Bring a layer; it uses a unary op."),
     init: bool = typer.Option(False, "--init", help="Bring an initialiser, made for a unary op."),
+    init_policy: bool = typer.Option(False, "--init-policy", help="Bring a policy that initialises whole models."),
+    distribution: bool = typer.Option(False, "--distribution", help="Bring a distribution."),
     backend: bool = typer.Option(False, "--backend", help="Bring a device: NumPy as strict as an accelerator."),
     compiler: bool = typer.Option(False, "--compiler", help="Bring a compiler for plugrad.compile."),
     hook: bool = typer.Option(False, "--hook", help="Bring a hook on ops."),
@@ -90,6 +95,7 @@ def new(
         write_table(folder)
         return
     asked = {"loss": loss, "optimizer": optimizer, "scheduler": scheduler, "layer": layer, "init": init}
+    asked.update(init_policy=init_policy, distribution=distribution)
     asked.update(backend=backend, compiler=compiler, hook=hook, format=format, tracker=tracker, command=command)
     parts = ["op"] * (not no_op) + [part for part, wanted in asked.items() if wanted]
     if not parts:
@@ -158,7 +164,7 @@ def taken(group: str, name: str) -> bool:
         entry, rivals = registry.public.get(place), registry.claims.get(place, ())
         if any(plugin.builtin for plugin in (*rivals, *([entry.provider] if entry else ()))):
             return True
-        if entry is not None or rivals or group in ("backends", "compilers", "formats", "trackers"):
+        if entry is not None or rivals or group in ("backends", "compilers", "formats", "init_policies", "trackers"):
             continue
         if registry.core_has(place):
             return True
@@ -210,7 +216,7 @@ def _write(file, text):
 def _description(op, points) -> str:
     """Return what the package brings, in words."""
     articles = [(part, "an" if part[0] in "oi" else "a") for part in dict.fromkeys(points.values())]
-    words = [f"the op {op}" if part == "op" else f"{article} {part}" for part, article in articles]
+    words = [f"the op {op}" if part == "op" else f"{article} {part.replace('_', ' ')}" for part, article in articles]
     listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
     return listed[0].upper() + listed[1:]
 

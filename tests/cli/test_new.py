@@ -87,6 +87,20 @@ for _ in range(20):
 assert 0.8 < x.std() < 1.25
 assert abs(torch.nn.init.made_init_(torch.empty(300, 1000)).var() * 1000 * 0.3943 - 1) < 0.02
 """,
+    "init_policy": """
+with torch.nn.init.policy("made_init_policy"):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Conv2d(1, 2, 3), torch.nn.LayerNorm(2))
+weight = model[0].weight.detach()
+assert torch.allclose(weight @ weight.T, torch.eye(4), atol=1e-5) and not model[1].bias.any()
+assert model[2].weight.tolist() == [1.0, 1.0]
+""",
+    "distribution": """
+import math
+one = torch.distributions.MadeDistribution(torch.tensor([0.0, 3.0]), 2.0)
+assert torch.allclose(one.log_prob(torch.tensor([0.0, 3.0])), torch.tensor(-math.log(8.0)))
+assert torch.allclose(one.icdf(one.cdf(torch.tensor([1.0, 5.0]))), torch.tensor([1.0, 5.0]), atol=1e-5)
+assert one.expand((4, 2)).rsample((3,)).shape == (3, 4, 2)
+""",
     "backend": """
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
@@ -237,11 +251,15 @@ def new_package(*arguments, status=0):
     return plain(invoke("new", *arguments, status=status))
 
 
+def distribution_of(package):
+    return f"plugrad-made-{package.replace('_', '-')}"
+
+
 def generate(folder, package, name=None):
     name = name or f"made-{package}"
     family = ["--family", FAMILIES[package]] if package in FAMILIES else OPS.get(package, [])
-    new_package(name, *family, *(f"--{kind}" for kind in PACKAGES[package]), "--directory", folder)
-    return folder / f"plugrad-{name}"
+    new_package(name, *family, *(f"--{kind.replace('_', '-')}" for kind in PACKAGES[package]), "--directory", folder)
+    return folder / f"plugrad-{name.replace('_', '-')}"
 
 
 BUILD = """
@@ -281,10 +299,11 @@ for command in sys.argv[1:]:
 
 
 def test_all_packages_are_listed(sites):
-    points = {f"plugrad-made-{p}": {*new.entry_points(f"made_{p}", parts(p))} for p in PACKAGES}
+    points = {distribution_of(p): {*new.entry_points(f"made_{p}", parts(p))} for p in PACKAGES}
     # The other two are imported, or listed as commands.
     groups = sorted({group for those in points.values() for group, _ in those} - {"backends", "cli"})
-    arguments = ("-X", "importtime", "-c", LISTINGS, "plugins --third-party", *groups)
+    commands = [group.replace("_", "-") for group in groups]
+    arguments = ("-X", "importtime", "-c", LISTINGS, "plugins --third-party", *commands)
     done = run(None, *sites.values(), arguments=arguments)
     assert done.returncode == 0, done.stderr
     assert "plugrad_made" not in done.stderr and " plugrad.registry" in done.stderr
@@ -310,7 +329,7 @@ CHECKED = {
 
 @pytest.mark.parametrize("packages, chosen", CHECKED.values(), ids=CHECKED)
 def test_all_packages_pass_their_checks(sites, packages, chosen):
-    targets = [f"plugrad-made-{package}" for package in packages]
+    targets = [distribution_of(package) for package in packages]
     paths = [sites[package] for package in packages]
     done = run(None, *paths, arguments=("-m", "plugrad.cli", "check", *targets, "-k", chosen, "--json"))
     assert done.returncode in (0, 1), done.stdout + done.stderr
