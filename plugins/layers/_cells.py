@@ -16,6 +16,26 @@ from plugrad.nn import functional as F
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
+def _is_tensor(value) -> bool:
+    """Whether a value is a tensor, or stands for one, as those do that ops ask by `__torch_function__`."""
+    return isinstance(value, plugrad.Tensor) or hasattr(type(value), "__torch_function__")
+
+
+def check_tensor(input) -> None:
+    """Raise TypeError if what a layer is called with is no tensor."""
+    if not _is_tensor(input):
+        raise TypeError(f"input must be a tensor, not {type(input).__name__}")
+
+
+def given_state(hx, count) -> tuple:
+    """Return a given state as a tuple of `count` tensors; TypeError for anything else."""
+    given = (hx,) if count == 1 else hx
+    whole = isinstance(given, (tuple, list)) and len(given) == count
+    if not whole or not all(map(_is_tensor, given)):
+        raise TypeError(f"hx must be {'a tensor' if count == 1 else 'a tuple (h, c) of tensors'}, not {hx!r}")
+    return tuple(given)
+
+
 def share_of_input(mode, input, weight, bias, hidden_bias):
     """Return the input's share of the gates; it takes over the hidden bias where that is only added."""
     if mode != "GRU" and bias is not None:

@@ -8,7 +8,7 @@ import plugrad
 from plugrad.extend import Module, hookimpl
 from plugrad.nn import functional as F
 
-from ._cells import GATES, RUNS, blocks_of, share_of_input, walk
+from ._cells import GATES, RUNS, blocks_of, check_tensor, given_state, share_of_input, walk
 from ._common import parameter, within
 
 
@@ -115,9 +115,7 @@ class RNNBase(Module):
         shapes = [(rows, batch, size) for size in self._state_sizes]
         if hx is None:
             return tuple(plugrad.zeros(shape, dtype=like.dtype, device=like.device) for shape in shapes)
-        given = (hx,) if len(shapes) == 1 else hx
-        if not all([isinstance(part, plugrad.Tensor) for part in given]) or len(given) != len(shapes):
-            raise TypeError(f"hx must be {'a tensor' if len(shapes) == 1 else 'a tuple (h, c) of tensors'}, not {hx!r}")
+        given = given_state(hx, len(shapes))
         wanted = 3 if batched else 2
         if any(part.ndim != wanted for part in given):
             names = ("hx",) if len(given) == 1 else ("hx", "cx")
@@ -134,6 +132,7 @@ class RNNBase(Module):
 
     def _check_input(self, input, packed):
         name = type(self).__name__
+        check_tensor(input)
         if not packed and input.ndim not in (2, 3):
             raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         weight = getattr(self, self._weight_names[0][0])

@@ -7,7 +7,7 @@ import math
 import plugrad
 from plugrad.extend import Module, collect, hookimpl
 
-from ._cells import STEPS, share_of_input
+from ._cells import STEPS, check_tensor, given_state, share_of_input
 from ._common import parameter, within
 
 
@@ -43,12 +43,16 @@ class RNNCellBase(Module):
     def _step(self, mode, input, given, count):
         """Return the next state, a tuple of `count` tensors in the number of dimensions of the input."""
         name = type(self).__name__
+        check_tensor(input)
         if input.ndim not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.ndim}D instead")
-        state = given
         if given is None:
             shape = (*input.shape[:-1], self.hidden_size)
             state = (plugrad.zeros(shape, dtype=input.dtype, device=input.device),) * count
+        elif count == 2 and isinstance(given, (tuple, list)) and len(given) != 2:
+            raise RuntimeError(f"lstm_cell expects two hidden states: a tuple (h, c), not one of {len(given)}")
+        else:
+            state = given_state(given, count)
         for number, part in enumerate(state):
             if part.ndim not in (1, 2):
                 which = "hidden" if count == 1 else f"hx[{number}]"
@@ -95,7 +99,7 @@ class RNNCell(RNNCellBase):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         mode = f"RNN_{self.nonlinearity.upper()}"
-        return self._step(mode, input, None if hx is None else (hx,), 1)[0]
+        return self._step(mode, input, hx, 1)[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -130,7 +134,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._step("GRU", input, None if hx is None else (hx,), 1)[0]
+        return self._step("GRU", input, hx, 1)[0]
 
 
 @hookimpl

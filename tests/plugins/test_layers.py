@@ -279,3 +279,20 @@ def test_device_and_dtype():
         for parameter in layer.parameters():
             assert parameter.is_meta and parameter.dtype is plugrad.float64, text
     assert len(seen) > 20
+
+
+NO_STATES = [
+    *(pytest.param(name, state, id=f"{name}-{state}") for name in ("RNNCell", "GRUCell", "RNN", "GRU")
+      for state in (3, [1, 2], "h", b"h")),
+    *(pytest.param(name, state, id=f"{name}-{state}") for name in ("LSTMCell", "LSTM")
+      for state in (5, "h", (1, 2), plugrad.ones(2, 2))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, state", NO_STATES)
+def test_recurrent_layers_say_what_a_state_is(name, state):
+    layer = getattr(plugrad.nn, name)(2, 2)
+    with pytest.raises(TypeError, match=r"hx must be a (tensor|tuple \(h, c\) of tensors), not"):
+        layer(plugrad.ones(1, 2), state)
+    with pytest.raises(TypeError, match="input must be a tensor, not memoryview"):
+        layer(memoryview(b"ab"))
