@@ -19,9 +19,9 @@ VIEW_REFUSED = (
 )  # fmt: skip
 HISTORY = ("requires_grad", "is_leaf", "grad_fn")  # the kinds of difference that tell of a tensor's history
 FREED = "backward through the graph a second time"
-EITHER_FIRST = ("setStorage", "Dimension out of range (", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",
+EITHER_FIRST = ("setStorage", "too many indices", "out of bounds", "Dimension specified as 0", "single memory location",
                 "more than 1 value per channel", "function that returns multiple views",
-                "Expected reduction dim", "from the 'SparseCPU' backend",
+                "Expected reduction dim", "Dimension out of range (", "from the 'SparseCPU' backend",
                 "must implement the jvp function", "functions with out=... arguments don't support automatic")
 
 
