@@ -150,18 +150,11 @@ class FunctionNode(Node):
             output._view = mark_view(source, None, ())
         if type(output._view) is View:
             rare.keep_flag(output)
-            output._view.error = self._not_written(number)
+            output._view.error = rare.not_written(self, number)
         return output
 
     def _edge_of(self, number: int):
         return self if len(self.outputs) == 1 else slot_of(self, number)
-
-    def _not_written(self, number: int) -> str:
-        """Return why an output that shares memory can't be written: its history would no longer be the Function."""
-        return (
-            f"Output {number} of {self.user.__name__} is a view and is being modified inplace. This view was created "
-            "inside a custom Function (or because an input was returned as-is): clone() it first."
-        )
 
     def keep(self, args, kwargs, inputs, outputs) -> None:
         """Keep, without reference cycles, what forward saved; arguments if need be."""

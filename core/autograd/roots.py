@@ -35,11 +35,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     for tensor, gradient in zip(tensors, gradients):
         edge = tensor._live_edge()
         if edge is None or edge is LEAF and follows_base(tensor):
-            raise RuntimeError(
-                f"element {len(roots)} of tensors does not require grad and does not have a grad_fn: call "
-                "requires_grad_() on the inputs before the computation, and check that it did not run under no_grad() "
-                "or on detach()ed tensors"
-            )
+            rare.refuse_root(len(roots))
         gradient = _gradient(tensor, gradient, len(roots))
         roots.append((tensor if edge is LEAF else edge, gradient if on_tensors else gradient._raw))
     if targets is not None:

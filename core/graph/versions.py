@@ -50,24 +50,29 @@ def _entry(storage) -> _Writes:
     return entry
 
 
-def touch(tensor) -> None:
-    """Note that the storage of a tensor was written in place: values of it that were saved before are stale."""
+def touch(*tensors) -> None:
+    """Note that the storages of tensors were written in place: values of them that were saved before are stale."""
     global last_write
-    storage = tensor._raw
-    if storage.base is not None and tensor._view is not UNTRACKED:
-        storage = tensor._type.backend.storage(storage)
-    entry = writes.get(id(storage))
-    if entry is None or entry.storage() is not storage:
-        entry = _entry(storage)
-    entry.before = entry.last
-    entry.last = now = tick()
-    entry.count += 1
+    now = tick()
+    for tensor in tensors:
+        storage = tensor._raw
+        if storage.base is not None and tensor._view is not UNTRACKED:
+            base = storage.base
+            direct = base.__class__ is storage.__class__ and base.base is None
+            storage = base if direct else tensor._type.backend.storage(storage)
+        entry = writes.get(id(storage))
+        if entry is None or entry.storage() is not storage:
+            entry = _entry(storage)
+        entry.before = entry.last
+        entry.last = now
+        entry.count += 1
     if now > last_write:  # not so if another thread has written since
         last_write = now
     elif watches:
         for watch in [reference() for reference in tuple(watches)]:
             if watch is not None:
-                watch(tensor)
+                for tensor in tensors:
+                    watch(tensor)
 
 
 def untouch(tensor) -> None:

@@ -6,7 +6,6 @@ is here, except how updates are batched over the parameters, which `plugrad.opti
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
@@ -77,10 +76,7 @@ class Optimizer(Hooked):
         self.defaults = defaults
         self._make_tables()
         if isinstance(params, Tensor) or not (hasattr(params, "__iter__") or hasattr(params, "__getitem__")):
-            raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                f"but got {type(params).__name__}; for one tensor write [tensor], for a module module.parameters()"
-            )
+            rare.refuse_params(params)
         if defaults.get("fused") and defaults.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         self.state, self.param_groups = defaultdict(dict), []
@@ -275,16 +271,10 @@ class Optimizer(Hooked):
             need = "`fused=True` requires all the params to be floating point Tensors"
             raise RuntimeError(f"{need}, but one is {wrong[0]}: leave `fused` out")
         if len(set(params)) != len(params):
-            warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; each is updated once a step",
-                stacklevel=3,
-            )
+            rare.warn_of_duplicates()
         for group in self.param_groups:
             if ("param_names" in group) != bool(names):
-                raise ValueError(
-                    "all optimizer param groups should be with/without names. cannot add param group "
-                    f"{'with' if names else 'without'} names to the optimizer"
-                )
+                rare.refuse_names(names)
             if not set(group["params"]).isdisjoint(params):
                 raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
@@ -295,10 +285,7 @@ class Optimizer(Hooked):
         if not (p.is_leaf or p.retains_grad or self.defaults.get("differentiable")):
             raise ValueError("can't optimize a non-leaf Tensor; use a tensor that no operation made, or x.detach()")
         if p.is_complex() and not self.elementwise and type(self).step is Optimizer.step:
-            raise NotImplementedError(
-                f"{type(self).__name__} does not support complex parameters; optimize "
-                "torch.view_as_real(parameter), made once as a leaf, instead"
-            )
+            rare.refuse_complex(self)
         self._complex = self._complex or p.is_complex()
 
 
@@ -307,10 +294,7 @@ def _split_names(params):
     if isinstance(params, Tensor):
         return [], [params]
     if isinstance(params, (set, frozenset)):
-        raise TypeError(
-            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors "
-            "in sets will change between runs. Please use a list instead."
-        )
+        rare.refuse_set()
     params = list(params)
     names = [item[0] for item in params if isinstance(item, tuple)]
     if names and len(names) != len(params):

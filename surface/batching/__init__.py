@@ -8,7 +8,7 @@ array, and their values and gradients are copied to another, which is cheaper th
 from __future__ import annotations
 
 from itertools import chain
-from operator import is_
+from operator import attrgetter, is_, itemgetter, methodcaller
 
 import numpy
 
@@ -21,8 +21,9 @@ from plugrad.graph.versions import touch
 from plugrad.registry.namespaces import lazy_names
 
 BLOCK = 1 << 17  # elements updated at once; more would fall out of the cache between two passes
-FEW = 6  # parameters without state, up to here, are not joined
 SMALL = 1 << 13  # up to here, copying a parameter is cheaper than a round of calls of its own
+_raw_of, _type_of, _grad_of = map(attrgetter, ("_raw", "_type", "_grad"))
+_PLAIN = frozenset({Tensor, plugrad.nn.Parameter})
 captures: set = set()  # what captures work at the moment: an object of a backend, whose `here()` is true in that thread
 # What few steps need is imported for them.
 _later, _ = lazy_names(globals(), None, {
@@ -95,16 +96,16 @@ def prepared(optimizer, group, new) -> list:
         if rounds is not None:
             return rounds
     options = optimizer._plain(group)
-    slots = [(name, initial, callable(initial)) for name, initial in slots_of(optimizer, options).items()]
-    if not slots and len(group["params"]) <= FEW and not optimizer._complex:
-        if not hasattr(optimizer, "update_rows"):
-            for p in group["params"]:
-                if p.grad is not None and p.grad.is_sparse:
-                    check_sparse(optimizer)
-        return [_Few(optimizer, options, dict.fromkeys(group["params"]))]
-    states = optimizer.state
+    slots = slots_of(optimizer, options)
+    names, scalars = [], []
+    for name, initial in slots.items():
+        (names if callable(initial) else scalars).append(name)
+    params, states = dict.fromkeys(group["params"]), optimizer.state
+    batch = alike([*params], states, names, scalars)
+    if batch is not None:
+        return [_Run(optimizer, options, names, scalars, *batch)]
     batches, batch, last = {}, None, None  # parameters that agree in dtype, device and the scalars of their state
-    for p in dict.fromkeys(group["params"]):
+    for p in params:
         grad = p.grad
         if grad is None:
             continue
@@ -114,14 +115,14 @@ def prepared(optimizer, group, new) -> list:
         arrays, counters, key, fresh = [p._raw], [], [is_sparse, p._type], False
         if slots:
             state = states[p]
-            for name, initial, is_array in slots:
+            for name, initial in slots.items():
                 value = state.get(name)
                 if not isinstance(value, Tensor):
                     if value is None:
                         fresh = True
                         new.append((p, name))
                     value = state[name] = optimizer._make_slot(p, initial, value)
-                if is_array:
+                if callable(initial):
                     arrays.append(value._raw)
                 else:
                     counters.append(value._raw)
@@ -131,9 +132,31 @@ def prepared(optimizer, group, new) -> list:
             batch, last = batches.setdefault(tuple(key), ([], [])), key
         batch[0].append((p, grad._raw, arrays))
         batch[1].append(counters)
-    scalars = [name for name, _, is_array in slots if not is_array]
-    names = [name for name, _, is_array in slots if is_array]
     return [_Run(optimizer, options, names, scalars, key, *batch) for key, batch in batches.items()]
+
+
+def alike(params, states, names, scalars):
+    """Return the only batch of parameters that agree in all; None where they may not, or where state is missing.
+
+    As a rule they do: no loop of Python goes over them.
+    """
+    try:
+        grads = [*map(_grad_of, params)]
+        types, classes = {*map(_type_of, params), *map(_type_of, grads)}, {*map(type, params), *map(type, grads)}
+        if len(types) != 1 or not classes <= _PLAIN:
+            return None
+        arrays, counters, values = [[*map(_raw_of, params)]], [], []
+        held = [*map(states.get, params)] if names or scalars else ()
+        for name in names:
+            arrays.append([*map(_raw_of, map(itemgetter(name), held))])
+        for name in scalars:
+            counters.append([*map(_raw_of, map(itemgetter(name), held))])
+            (value,) = {*map(methodcaller("item"), counters[-1])}
+            values.append(value)
+    except (AttributeError, KeyError, TypeError, ValueError):  # no gradient, no state yet, or different numbers
+        return None
+    key = False, *types, *values, False
+    return key, [*zip(params, map(_raw_of, grads), map(list, zip(*arrays)))], [*zip(*counters)]
 
 
 def slots_of(optimizer, options) -> dict:
@@ -271,50 +294,11 @@ class _Round:
             self.flat(flats[0], flats[1:])
 
 
-class _Few(_Round):
-    """A few parameters without state, one after the other: less work than finding out which belong together."""
-
-    def __init__(self, optimizer, options, given):
-        self.optimizer, self.options, self.given = optimizer, options, given
-
-    def params(self):
-        return [p for p in self.given if p.grad is not None]
-
-    def take(self):
-        optimizer, self.state = self.optimizer, {"fresh": False}
-        optimizer.advance(self.state, self.options)
-        self.begun, listed, backend = True, [], None
-        for p in self.given:
-            grad = p.grad
-            if grad is not None:
-                touch(p)
-                data, ttype = p._raw, p._type
-                if ttype.backend is not backend:
-                    if listed:
-                        self.listed(listed)
-                        self.done += len(listed)
-                    listed, backend = [], ttype.backend
-                    self.on(backend)
-                    takes_lists = self.takes_lists
-                if grad.is_sparse:
-                    self.sparse((p, grad._raw, (data,)))
-                elif takes_lists:
-                    listed.append((p, grad._raw, (data,)))
-                    continue
-                elif data.size <= BLOCK or not optimizer.elementwise:
-                    self.update(grad._raw, (data,))
-                else:
-                    self.alone((p, grad._raw, (data,)))
-                self.done += 1
-        if listed:
-            self.listed(listed)
-            self.done += len(listed)
-
-
 class _Run(_Round):
     """Parameters that agree in kind and in the scalars of their state.
 
-    A job is a parameter, its gradient and `[values, *state]`, raw arrays.
+    A job is a parameter, its gradient and `[values, *state]`, raw arrays. `units` holds functions, no bound methods: in
+    a cycle of references the gradients would outlive `zero_grad`, and those that follow need new memory.
     """
 
     def __init__(self, optimizer, options, names, scalars, key, jobs, counters):
@@ -325,15 +309,15 @@ class _Run(_Round):
         self.state["fresh"] = fresh
         self.on(jobs[0][0]._type.backend)
         if is_sparse or not optimizer.elementwise:
-            update = self.sparse if is_sparse else self.whole
+            update = _Run.sparse if is_sparse else _Run.whole
         elif self.takes_lists and jobs[0][1].dtype.kind != "c":
-            self.units = [(self.listed, len(jobs), jobs)]
+            self.units = [(_Run.listed, len(jobs), jobs)]
             return
         elif len(jobs) > 1 and jobs[0][1].dtype.kind != "c":
             self.units = self.together(jobs)
             return
         else:
-            update = self.alone
+            update = _Run.alone
         self.units = [(update, 1, job) for job in jobs]
 
     def params(self):
@@ -343,10 +327,9 @@ class _Run(_Round):
         self.optimizer.advance(self.state, self.options)
         self.begun = True
         values = [self.state[name] for name in self.scalars]
-        for job in self.jobs:  # first: a step that is broken off has written
-            touch(job[0])
+        touch(*next(zip(*self.jobs)))  # first: a step that is broken off has written
         for update, size, unit in self.units:
-            update(unit)
+            update(self, unit)
             self.done += size
         moved = [name for name, value in zip(self.scalars, values) if self.state[name] is not value]
         if moved:
@@ -360,7 +343,7 @@ class _Run(_Round):
 
     def apart(self, jobs):
         for update, _, unit in self.together(jobs):
-            update(unit)
+            update(self, unit)
 
     def whole(self, job):
         self.update(job[1], job[2])
@@ -375,7 +358,7 @@ class _Run(_Round):
         for job in jobs:
             size = job[1].size
             if size > limit:
-                units.append((self.alone, 1, job))
+                units.append((_Run.alone, 1, job))
                 continue
             if total + size > BLOCK:
                 units.append(self.join(small))
@@ -388,13 +371,13 @@ class _Run(_Round):
 
     def join(self, jobs) -> tuple:
         if len(jobs) == 1:
-            return self.alone, 1, jobs[0]
+            return _Run.alone, 1, jobs[0]
         cache, place = self.optimizer._joined, id(jobs[0][0])
         joined = cache.get(place)
         if joined is None or not joined.fits(jobs):
             joined = _Joined(self, jobs)
             cache[place] = joined
-        return self.joined, len(jobs), (joined, jobs)
+        return _Run.joined, len(jobs), (joined, jobs)
 
     def joined(self, unit):
         joined, jobs = unit

@@ -186,3 +186,11 @@ def saved_variables(context) -> tuple:
     """Return the saved tensors of a Function's context, with a warning of the name that they were asked by."""
     warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=3)
     return context.saved_tensors
+
+
+def not_written(node, number: int) -> str:
+    """Return why an output that shares memory can't be written: its history would no longer be the Function."""
+    return (
+        f"Output {number} of {node.user.__name__} is a view and is being modified inplace. This view was created "
+        "inside a custom Function (or because an input was returned as-is): clone() it first."
+    )

@@ -42,3 +42,11 @@ def fitting_gradient(tensor, gradient, position: int) -> Tensor:
         )
     same = gradient.dtype is tensor.dtype and gradient.device is tensor.device
     return gradient if same else gradient.to(tensor.device, tensor.dtype)
+
+
+def refuse_root(position: int) -> None:
+    """Raise RuntimeError for a tensor without history that a walk should start at."""
+    raise RuntimeError(
+        f"element {position} of tensors does not require grad and does not have a grad_fn: call requires_grad_() on "
+        "the inputs before the computation, and check that it did not run under no_grad() or on detach()ed tensors"
+    )

@@ -1,7 +1,9 @@
 """Optimizers: the same numbers, state dicts and errors as PyTorch's, and the base class on its own."""
 
+import gc
 import itertools
 import math
+import weakref
 
 import numpy
 import pytest
@@ -118,6 +120,48 @@ def test_large_parameters_are_updated_in_blocks(torch, monkeypatch):
         for _ in range(4):
             pair.step()
         pair.compare()
+
+
+@pytest.mark.parametrize("name, options", [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("ASGD", {})])
+def test_parameters_that_agree_are_found_at_once_as_one_by_one(monkeypatch, name, options):
+    """A batch made without a loop is that of the loop; where parameters do not agree there is none."""
+    alike, batches = optim.batching.alike, []
+
+    def steps(found):
+        params = [parameter(numpy.linspace(-1, 1, n, dtype="float32")) for n in (3, 5, 2)]
+        optimizer = getattr(optim, name)(params, **options)
+        monkeypatch.setattr(optim.batching, "alike", lambda *a: batches.append(found and found(*a)) or batches[-1])
+        for missing in (None, 1, None, None):
+            for number, p in enumerate(params):
+                p.grad = None if number == missing else plugrad.full_like(p, 0.1 * number - 0.15).detach()
+            optimizer.step()
+        return [values(p) for p in params]
+
+    expected = steps(None)
+    assert batches == [None] * 4
+    for ours, one_by_one in zip(steps(alike), expected, strict=True):
+        assert (ours == one_by_one).all()
+    counts = name != "SGD"  # its steps, so that they differ from the second on
+    known = [bool(batch) for batch in batches[4:]]
+    assert known == [not options and not counts, False, not counts, not counts]
+
+
+@pytest.mark.parametrize("name, options", [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("Muon", {})])
+def test_nothing_keeps_a_gradient_after_the_step(name, options):
+    """Not even a cycle of references, in which it would stay until Python looks for garbage."""
+    p = plugrad.nn.Parameter(plugrad.ones(5, 10))
+    optimizer = getattr(optim, name)([p], **options)
+    gc.disable()
+    try:
+        for _ in range(2):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            data = weakref.ref(p.grad._raw)
+            optimizer.step()
+        optimizer.zero_grad()
+        assert data() is None
+    finally:
+        gc.enable()
 
 
 def test_options_may_change_between_steps(torch):
