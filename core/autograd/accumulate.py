@@ -67,9 +67,26 @@ def _measure() -> tuple[int, int]:
 
 
 _UNSHARED, _UNSHARED_DATA = _measure()
+_UNSHARED_LISTED = _UNSHARED + 1  # while a list holds the array, too
 
 # Walks of several threads may reach one leaf. Reentrant, since a sum of tensors may run hooks on ops.
 _accumulating = process_lock()
+
+
+def accumulate_first(leaves: list) -> None:
+    """Make new arrays their leaves' first gradients: at the end of [gradient, leaf, ...], as long as all is plain."""
+    with _accumulating:
+        while leaves:
+            leaf, g = leaves[-1], leaves[-2]
+            ttype = leaf._type
+            if leaf._edge is not LEAF or leaf._view is not None or leaf.__dict__ or g.__class__ is not ttype.array_type:
+                return
+            if getattr(leaf, "_grad", None) is not None or g.dtype is not ttype.np or g.strides != leaf._raw.strides:
+                return
+            if g.base is not None or copies or _count(g) > _UNSHARED_LISTED:
+                return
+            leaf._grad = make(g, ttype.plain)
+            del leaves[-2:]
 
 
 def accumulate(tensor, grads: list, on_tensors=False) -> None:

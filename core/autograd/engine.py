@@ -59,7 +59,7 @@ class Walk:
                     left = uses[edge]
                     if not left:
                         continue
-                    if edge in pending:
+                    if pending and edge in pending:
                         before = pending.pop(edge)
                         if grad is None:
                             grad = before
@@ -75,8 +75,7 @@ class Walk:
                         if grad is not None:
                             pending[edge] = grad
                     elif not edge.edges:
-                        leaves.append(edge)
-                        leaves.append(grad)
+                        leaves += (edge, grad)
                     elif node is None:
                         node, g = edge, grad
                     else:
@@ -163,7 +162,8 @@ def count_uses(edges) -> dict:
                 uses[edge] += 1
             else:
                 uses[edge] = 1
-                stack.append(edge.edges)
+                if edge.edges:
+                    stack.append(edge.edges)
     uses[None] = 0
     return uses
 

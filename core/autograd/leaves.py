@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plugrad.autograd.accumulate import accumulate
+from plugrad.autograd.accumulate import accumulate, accumulate_first
 from plugrad.autograd.hooks import run_before, run_pre
 from plugrad.graph import rare as words
 from plugrad.graph.modes import LEAF, NOWHERE
@@ -16,6 +16,8 @@ def finish_leaves(leaves: list, on_tensors=False, targets=None, captured=None) -
     only those leaves accumulate that it maps to True; gradients of the others go to the dict `captured`.
     """
     leaves.reverse()
+    if targets is None and not on_tensors:
+        accumulate_first(leaves)
     while leaves:
         leaf = leaves.pop()
         if leaf._view is NOWHERE:

@@ -11,6 +11,7 @@ import pytest
 
 import plugrad as torch
 from plugrad.autograd import accumulate
+from plugrad.autograd import leaves as leaves_of_walks
 
 
 def param(*shape):
@@ -255,15 +256,24 @@ def test_where_references_do_not_tell_everything_is_copied(monkeypatch, count):
 @pytest.mark.parametrize("how", ["backward", "zero_safe", "grad", "hooks", "inputs"])
 def test_a_new_array_is_not_copied(monkeypatch, how):
     """The way from a formula to `.grad` holds no reference too many: else gradients of weights would be copied."""
-    results, own = [], accumulate.own
+    results, own, first = [], accumulate.own, accumulate.accumulate_first
 
     def watched(arrays):
-        address = arrays[-1].__array_interface__["data"][0]
+        address = address_of(arrays[-1])
         result = own(arrays)
-        results.append(result.__array_interface__["data"][0] == address)
+        results.append(address_of(result) == address)
         return result
 
+    def watched_first(leaves):
+        given = [(leaf, address_of(g)) for g, leaf in zip(leaves[::2], leaves[1::2])]
+        first(leaves)
+        results.extend([address_of(leaf.grad._raw) == address for leaf, address in given[len(leaves) // 2 :]])
+
+    def address_of(array):
+        return array.__array_interface__["data"][0]
+
     monkeypatch.setattr(accumulate, "own", watched)
+    monkeypatch.setattr(leaves_of_walks, "accumulate_first", watched_first)
     x, w, bias = torch.ones(20, 30), param(30, 40), param(40)
     if how == "hooks":
         w.register_post_accumulate_grad_hook(lambda p: None)
