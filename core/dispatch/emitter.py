@@ -161,8 +161,9 @@ for _x in {name}:
     def take_input(self, argument) -> str:
         name = argument.name
         return f"""\
-{name}_, {name}_e = {name}, None
-if type({name}) not in {self.types(name, '_plain', '_PLAIN')}:
+if type({name}) in {self.types(name, '_plain', '_PLAIN')}:
+    {name}_, {name}_e = {name}, None
+else:
     if {name}._type.home is not _t.home:
         raise _General
 {self.refresh(name, name, "    ")}
@@ -367,7 +368,7 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
             fresh = f"_node{mask}_{name} if {given} else {fresh}"
         if op.name_node is not None and not op.node_names:
             fresh = f"_op.node({mask}, (), {self.multiple}, _op.name_node({', '.join(op.parameters)}))"
-        saved = "".join(self.saved(name) + ", " for name in cls.saves)
+        saved = "".join(self.saved(name, cls.wanted) + ", " for name in cls.saves)
         return f"""\
 _n = _new({fresh})
 _n.edges = {edges}
@@ -392,10 +393,11 @@ _n.seq = _tick()
             conditions += [f"{a.name}_.shape == _y.shape" for a in wanted]
         roles = {argument.name: argument.role for argument in plan.arguments}
         others = [name for name in cls.saves if roles.get(name) in ("value", "input") and name not in op.inputs]
+        others = [name for name in others if name not in op.known_kinds or not op.known_kinds[name].plain]
         return conditions + [f"(type({name}_) in _PLAIN or _narrow({name}_, _t.np))" for name in others]
 
-    def saved(self, name: str) -> str:
-        """Return the expression for what a formula calls `name`."""
+    def saved(self, name: str, tensors) -> str:
+        """Return the expression for what a formula calls `name`; `tensors` names arguments that certainly are some."""
         if name in self.plan.constants:
             return name
         if name in self.op.index:
@@ -405,7 +407,7 @@ _n.seq = _tick()
         base, _, what = name.rpartition("_")
         if self.plan.lead.role == "leads" and base == self.plan.lead.name:
             return f"[x.{what} for x in {base}{'_' * (what == 'shape')}]"
-        if base == self.plan.lead.name:
+        if base == self.plan.lead.name or base in tensors:
             return f"{base}_.shape" if what == "shape" else f"{base}.dtype"
         return f"getattr({base}_, 'shape', ())" if what == "shape" else f"getattr({base}, 'dtype', None)"
 

@@ -37,17 +37,6 @@ def conj(F, value):
     return value if getattr(dtype, "kind", "c") != "c" else F.conjugated(value)
 
 
-def with_kernels(formula, kernels: dict):
-    """Return a formula which on raw arrays of a backend first asks the kernel that it has there."""
-
-    def compute(F, g, *values):
-        kernel = None if F._recorded else kernels.get(F._name)
-        result = NotImplemented if kernel is None else kernel(F._xp, g, *values)
-        return formula(F, g, *values) if result is NotImplemented else result
-
-    return compute
-
-
 class _Scopes(dict):
     """Ops of one sort by scope: the namespace of a distribution, None for plugrad's own."""
 
@@ -84,7 +73,7 @@ class _Ops:
 class TensorOps(_Ops):
     """The differentiable ops, as composites see them."""
 
-    _recorded = True
+    _recorded, _name = True, None
 
     def _function(self, record):
         return record.function

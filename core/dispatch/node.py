@@ -87,18 +87,25 @@ def _pull_source(op, wanted, formulas, saves, sequences, multiple, real) -> tupl
             lines.append(f"    g_{formula.inputs[0]} = g")
             continue
         function = _real_formula(formula.function) if real else formula.function
-        names[f"formula{number}"] = rules.with_kernels(function, formula.kernels) if formula.kernels else function
+        names[f"formula{number}"], names[f"kernels{number}"] = function, formula.kernels
         names[f"needs{number}"] = tuple(name in wanted for name in formula.inputs)
         asked = [f"{name}_" if name != "needs" else f"needs{number}" for name in formula.asks]
-        arguments = ", ".join(["F", "g", *asked])
+        arguments = ", ".join(["g", *asked])
         targets = ", ".join("g_" + name for name in formula.inputs)
         counted = not op.trusted and (len(formula.inputs) > 1 or formula.inputs[0] in sequences)
-        lines.append(f"    {'g__ = ' * counted}{'' if counted else targets + ' = '}formula{number}({arguments})")
+        result = "g__" if counted or formula.kernels and len(formula.inputs) > 1 else targets
+        if formula.kernels:  # on raw arrays of a backend
+            lines.append(f"    kernel = kernels{number}.get(F._name)")
+            lines.append(f"    {result} = NotImplemented if kernel is None else kernel(F._xp, {arguments})")
+            lines.append(f"    if {result} is NotImplemented:")
+        lines.append(f"    {'    ' * bool(formula.kernels)}{result} = formula{number}(F, {arguments})")
         if counted:
             names[f"inputs{number}"], names["wrong_count"] = formula.inputs, rules.wrong_count
             count = f" or len(g__) != {len(formula.inputs)}" if len(formula.inputs) > 1 else ""
             lines.append(f"    if g__.__class__ not in (tuple, list){count}:")
-            lines.append(f"        raise wrong_count(op, inputs{number}, g__)\n    {targets} = g__")
+            lines.append(f"        raise wrong_count(op, inputs{number}, g__)")
+        if result != targets:
+            lines.append(f"    {targets} = g__")
     frees = any(name in arrays for name in saves)
     if frees:
         lines += ["    if not retain:", "        self.saved = None"]
