@@ -291,7 +291,7 @@ def nll_loss_samples(make):
 # ---------------------------------------------------------------- cross entropy with labels
 
 
-@op(at=(), node=_NODES)
+@op(at=(), node=_NODES, kinds={"ignore_index": "int", "reduction": "str", "label_smoothing": "number"})
 def cross_entropy_labels(xp, input, target, weight, ignore_index, reduction, label_smoothing):
     """Cross entropy of logits with labels, reduced.
 

@@ -86,7 +86,7 @@ def linear_samples(make):
 @linear.kernel("cpu")
 @native("product_2d", otherwise=linear)
 def linear_in_c(call, xp, input, weight, bias=None):
-    if weight.ndim != 2 or input.ndim < 2 or input.size < 4 * weight.shape[1]:
+    if weight.ndim != 2 or input.ndim < 2:
         return NotImplemented
     if bias is None:
         return product_in_c(call, xp, input, weight.T)
@@ -143,6 +143,16 @@ def linear_vjp_input(F, g, weight):
     return F.matmul(g, weight) if weight.ndim == 2 else F.unsqueeze(g, g.ndim) * weight
 
 
+@linear.vjp_kernel("cpu", "input")
+@native("product_2d")
+def linear_input_grad_in_c(call, xp, g, weight):
+    """The same without the calls of ops, which for a few rows take longer than the product."""
+    if not g.ndim == 2 == weight.ndim or not g.dtype.char == weight.dtype.char in "fd":
+        return NotImplemented
+    result = product_in_c(call, xp, g, weight)
+    return g.dot(weight) if result is NotImplemented else result
+
+
 @linear.vjp("weight")
 def linear_vjp_weight(F, g, input, weight_shape):
     input = conj(F, input)
@@ -158,7 +168,7 @@ def linear_vjp_weight(F, g, input, weight_shape):
 @linear.vjp_kernel("cpu", "weight")
 @native("product_2d")
 def linear_weight_grad_in_c(call, xp, g, input, weight_shape):
-    """The same without the calls of ops, which for a few rows take longer than the product."""
+    """The same for the weight."""
     if len(weight_shape) == 1 or not g.dtype.char == input.dtype.char in "fd":
         return NotImplemented
     if g.ndim != 2:

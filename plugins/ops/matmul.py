@@ -112,7 +112,7 @@ def product_on_cuda(xp, input, other):
     return product(xp, input, other)
 
 
-_LARGE = 1 << 12  # multiplications from which a product in C repays the way to it
+_LARGE = 1 << 11  # multiplications from which a product in C repays the way to it
 _batches_in_c = native_function("product_batch", lambda *operands: NotImplemented)
 
 
@@ -136,19 +136,24 @@ def _batches(xp, input, other):
     return out if _batches_in_c(input, other, out, easy) is None else NotImplemented
 
 
-def product_in_c(call, xp, input, other, *bias):
-    """`input @ other`, and bias, for rows and a matrix; NotImplemented where that is small."""
-    shape, (inner, columns) = input.shape, other.shape
-    if shape[-1] != inner or input.size * columns < _LARGE or columns < 4 or input.size < 4 * inner:
-        return NotImplemented
-    if len(shape) > 2:
+def product_in_c(call, xp, input, other, bias=None):
+    """`input @ other`, and bias, for rows and a matrix; NotImplemented where NumPy is as fast."""
+    size, (inner, columns) = input.size, other.shape
+    if size * columns < _LARGE or columns < 4 or inner < size < 4 * inner or input.shape[-1] != inner:
+        return NotImplemented  # small, or two or three rows
+    shape = None
+    if input.ndim > 2:
         if not input.flags.c_contiguous:
             return NotImplemented
-        input = input.reshape(-1, inner)
-    out = xp.empty((input.shape[0], columns), input.dtype)
-    if call(input, other, out, *bias, False, bool(bias)) is not None:
+        shape, input = (*input.shape[:-1], columns), input.reshape(-1, inner)
+    out = xp.empty((size // inner, columns), input.dtype)
+    if bias is None:
+        done = call(input, other, out, False, False)
+    else:
+        done = call(input, other, out, bias, False, True)
+    if done is not None:
         return NotImplemented
-    return out if len(shape) == 2 else out.reshape(*shape[:-1], columns)
+    return out if shape is None else out.reshape(shape)
 
 
 def product_shape(a, b):
