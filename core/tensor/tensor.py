@@ -165,9 +165,10 @@ class Tensor(Description, Protocols):
 
     @grad.setter
     def grad(self, value):
-        fits = isinstance(value, Tensor) and value.shape == self.shape and value._type.plain is self._type.plain
-        if value is self or value is not None and not fits:
-            rare.refuse_grad(self, value)
+        if value is not None:
+            fits = isinstance(value, Tensor) and value.shape == self.shape and value._type.plain is self._type.plain
+            if value is self or not fits:
+                rare.refuse_grad(self, value)
         self._grad = value
 
     @grad.deleter
@@ -176,10 +177,9 @@ class Tensor(Description, Protocols):
 
     def _drop_grad(self, set_to_none: bool) -> None:
         """Drop the gradient, or fill it with zeros; one that create_graph recorded leaves that graph before."""
-        grad = self.grad
-        if grad is not None and set_to_none:
+        if set_to_none:
             self.grad = None
-        elif grad is not None:
+        elif (grad := self.grad) is not None:
             (grad.requires_grad_(False) if grad.is_leaf else grad.detach_()).zero_()
 
     @property

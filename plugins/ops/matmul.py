@@ -112,7 +112,7 @@ def product_on_cuda(xp, input, other):
     return product(xp, input, other)
 
 
-_LARGE = 1 << 11  # multiplications from which a product in C repays the way to it
+_LARGE = 1 << 12  # multiplications from which a product in C repays the way to it
 _batches_in_c = native_function("product_batch", lambda *operands: NotImplemented)
 
 
@@ -139,8 +139,9 @@ def _batches(xp, input, other):
 def product_in_c(call, xp, input, other, bias=None):
     """`input @ other`, and bias, for rows and a matrix; NotImplemented where NumPy is as fast."""
     size, (inner, columns) = input.size, other.shape
-    if size * columns < _LARGE or columns < 4 or inner < size < 4 * inner or input.shape[-1] != inner:
-        return NotImplemented  # small, or two or three rows
+    few = size != inner and (size < 4 * inner or size * columns < _LARGE)  # two or three rows, or a small product
+    if few or not size or columns < 4 or input.shape[-1] != inner:
+        return NotImplemented
     shape = None
     if input.ndim > 2:
         if not input.flags.c_contiguous:

@@ -129,10 +129,13 @@ def prepared(optimizer, group, new) -> list:
                     key.append(value._raw.item())
         key.append(fresh)
         if key != last:
-            batch, last = batches.setdefault(tuple(key), ([], [])), key
-        batch[0].append((p, grad._raw, arrays))
-        batch[1].append(counters)
-    return [_Run(optimizer, options, names, scalars, key, *batch) for key, batch in batches.items()]
+            batch, last = batches.setdefault(tuple(key), ([], [], [], [])), key
+        for column, one in zip(batch, (p, grad._raw, arrays, counters)):
+            column.append(one)
+    return [
+        _Run(optimizer, options, names, scalars, key, given, grads, [*map(list, zip(*rows))], [*zip(*counted)])
+        for key, (given, grads, rows, counted) in batches.items()
+    ]
 
 
 def alike(params, states, names, scalars):
@@ -155,14 +158,14 @@ def alike(params, states, names, scalars):
             values.append(value)
     except (AttributeError, KeyError, TypeError, ValueError):  # no gradient, no state yet, or different numbers
         return None
-    key = False, *types, *values, False
-    return key, [*zip(params, map(_raw_of, grads), map(list, zip(*arrays)))], [*zip(*counters)]
+    return (False, *types, *values, False), params, [*map(_raw_of, grads)], arrays, counters
 
 
 def slots_of(optimizer, options) -> dict:
     """Return what state a parameter has; TypeError unless that is a dict of numbers, and functions that make arrays."""
     slots = optimizer.slots(options)
-    if isinstance(slots, dict) and all([callable(one) or isinstance(one, (int, float)) for one in slots.values()]):
+    known = isinstance(slots, dict)
+    if known and (not slots or all([callable(one) or isinstance(one, (int, float)) for one in slots.values()])):
         return slots
     raise TypeError(
         f"{type(optimizer).__name__}.slots() returned {slots!r}: it must return a dict from names to numbers, for a "
@@ -248,20 +251,6 @@ class _Round:
         kernel = self.kernel
         return getattr(kernel, "lists", False) and (kernel.signed or not self.options.get("maximize"))
 
-    def listed(self, jobs):
-        """Update parameters by a call of a kernel that takes lists, and what it does not serve one by one."""
-        _, gradients, arrays = zip(*jobs)
-        left = self.updated(self.kernel, list(gradients), list(map(list, zip(*arrays))))
-        if left is NotImplemented:
-            return self.apart(jobs)
-        for place in left:
-            self.alone(jobs[place])
-
-    def apart(self, jobs):
-        """Update parameters one by one."""
-        for job in jobs:
-            self.alone(job)
-
     def sparse(self, job):
         """Update a parameter whose gradient is sparse."""
         p, g, arrays = job
@@ -297,23 +286,25 @@ class _Round:
 class _Run(_Round):
     """Parameters that agree in kind and in the scalars of their state.
 
-    A job is a parameter, its gradient and `[values, *state]`, raw arrays. `units` holds functions, no bound methods: in
-    a cycle of references the gradients would outlive `zero_grad`, and those that follow need new memory.
+    `arrays` are those of all parameters, then each kind of their state, raw; a job is a parameter, its gradient and its
+    own of these. `units` holds functions, no bound methods: in a cycle of references the gradients would outlive
+    `zero_grad`, and those that follow need new memory.
     """
 
-    def __init__(self, optimizer, options, names, scalars, key, jobs, counters):
-        is_sparse, _, *values, fresh = key
+    def __init__(self, optimizer, options, names, scalars, key, given, gradients, arrays, counters):
+        is_sparse, ttype, *values, fresh = key
         self.optimizer, self.options, self.names, self.scalars = optimizer, options, names, scalars
-        self.jobs, self.counters = jobs, counters
-        self.state = dict(zip(scalars, values, strict=True))
+        self.given, self.gradients, self.arrays, self.counters = given, gradients, arrays, counters
+        self.state = dict(zip(scalars, values))
         self.state["fresh"] = fresh
-        self.on(jobs[0][0]._type.backend)
+        self.on(ttype.backend)
+        if optimizer.elementwise and not is_sparse and self.takes_lists and gradients[0].dtype.kind != "c":
+            self.units = [(_Run.listed, len(given), None)]
+            return
+        jobs = self.jobs()
         if is_sparse or not optimizer.elementwise:
             update = _Run.sparse if is_sparse else _Run.whole
-        elif self.takes_lists and jobs[0][1].dtype.kind != "c":
-            self.units = [(_Run.listed, len(jobs), jobs)]
-            return
-        elif len(jobs) > 1 and jobs[0][1].dtype.kind != "c":
+        elif len(jobs) > 1 and gradients[0].dtype.kind != "c":
             self.units = self.together(jobs)
             return
         else:
@@ -321,29 +312,44 @@ class _Run(_Round):
         self.units = [(update, 1, job) for job in jobs]
 
     def params(self):
-        return [p for p, _, _ in self.jobs]
+        return self.given
+
+    def jobs(self) -> list:
+        return [*zip(self.given, self.gradients, map(list, zip(*self.arrays)))]
 
     def take(self):
         self.optimizer.advance(self.state, self.options)
         self.begun = True
-        values = [self.state[name] for name in self.scalars]
-        touch(*next(zip(*self.jobs)))  # first: a step that is broken off has written
+        values = [self.state[name] for name in self.scalars] if self.scalars else ()
+        touch(*self.given)  # first: a step that is broken off has written
         for update, size, unit in self.units:
             update(self, unit)
             self.done += size
+        if values:
+            self.count(values)
+
+    def count(self, values) -> None:
+        """Write the scalars to the state of all parameters."""
         moved = [name for name, value in zip(self.scalars, values) if self.state[name] is not value]
         if moved:
             raise RuntimeError(
                 f"{type(self.optimizer).__name__}.update() assigned state[{moved[0]!r}], which several parameters "
                 "share: what moves scalars on is advance(state, group)"
             )
-        for index, value in enumerate(values):
-            for row in self.counters:
-                row[index].fill(value)
+        for counters, value in zip(self.counters, values):
+            for counter in counters:
+                counter.fill(value)
 
-    def apart(self, jobs):
-        for update, _, unit in self.together(jobs):
-            update(self, unit)
+    def listed(self, _):
+        """Update parameters by a call of a kernel that takes lists, and what it does not serve in another way."""
+        left = self.updated(self.kernel, self.gradients, self.arrays)
+        if left is NotImplemented:
+            for update, _, unit in self.together(self.jobs()):
+                update(self, unit)
+        elif left:
+            jobs = self.jobs()
+            for place in left:
+                self.alone(jobs[place])
 
     def whole(self, job):
         self.update(job[1], job[2])
