@@ -139,8 +139,7 @@ def _batches(xp, input, other):
 def product_in_c(call, xp, input, other, bias=None):
     """`input @ other`, and bias, for rows and a matrix; NotImplemented where NumPy is as fast."""
     size, (inner, columns) = input.size, other.shape
-    few = size != inner and (size < 4 * inner or size * columns < _LARGE)  # two or three rows, or a small product
-    if few or not size or columns < 4 or input.shape[-1] != inner:
+    if size * columns < _LARGE or columns < 4 or size < 4 * inner or input.shape[-1] != inner:
         return NotImplemented
     shape = None
     if input.ndim > 2:

@@ -254,6 +254,36 @@ def test_products_of_matrices_of_any_layout(level, shape):
 
 
 @pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
+def test_products_of_one_row(level):
+    """With fewer elements than a vector, and a rest behind whole ones; other layouts and sizes are refused."""
+    random, call = numpy.random.default_rng(3), functions(level)["row_product"]
+    for dtype, n, k in itertools.product(FLOATS, (1, 7, 8, 19), (1, 5, 16, 37, 784)):
+        x, w, bias = (random.normal(size=size).astype(dtype) for size in ((1, k), (n, k + 3), (n,)))
+        out, rows, eps = numpy.empty((1, n), dtype), w[:, :k], numpy.finfo(dtype).eps
+        for given, more in (((), 0), ((bias,), bias)):
+            assert call(x, rows, out, *given, bool(given)) is None
+            exact = x.astype(numpy.longdouble) @ rows.T.astype(numpy.longdouble) + more
+            assert numpy.allclose(out, exact.astype(float), rtol=0, atol=50 * eps * (k + 1) ** 0.5)
+        out[:] = 7
+        refused = [(x[0, :0], rows, out), (x, rows[:, :0], out), (x, numpy.empty((n + 1, k), dtype), out)]
+        refused += [(x, numpy.asfortranarray(rows), out)] if n > 1 < k else []
+        refused += [(numpy.ones((k, 2), dtype)[:, :1], rows, out)] if k > 1 else []
+        assert all([call(*arrays, False) is NotImplemented for arrays in refused]) and (out == 7).all()
+        assert call(x, rows, out, numpy.ones(n + 1, dtype), True) is NotImplemented and (out == 7).all()
+
+
+def test_a_linear_layer_of_one_example_is_that_of_several():
+    for shape, bias in itertools.product(((16, 5), (40, 33)), (False, True)):
+        layer, x = torch.nn.Linear(*shape, bias=bias), torch.randn(5, shape[0], requires_grad=True)
+        one, several = [layer(rows) for rows in (x[:1], x)]
+        assert numpy.allclose(one.detach(), several.detach()[:1], atol=1e-5)
+        one.sum().backward()
+        ours, x.grad = x.grad[0], None
+        several[0].sum().backward()
+        assert numpy.allclose(ours, x.grad[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("level", kernels.levels() if kernels.level() else [])
 def test_bits_of_products_do_not_depend_on_how_they_are_computed(level):
     """Rows of A alone, columns apart, turned, packed or read in place: an element adds up its products in one order."""
     random, call = numpy.random.default_rng(2), functions(level)["product_2d"]
