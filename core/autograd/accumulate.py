@@ -9,9 +9,9 @@ nobody may write to it. Two kinds of arrays are *owned*, which means that nobody
 - the array of a leaf's `.grad`, of a retained gradient, and of what `autograd.grad` returns. The next backward adds to
   `.grad` in place, and optimizers and users write to it.
 
-`own` alone decides whether an array is owned already or has to be copied. It takes the array out of a list that held
-the walk's only reference to it; an array with no reference besides its own, and no base, belongs to nobody else. That
-only saves a copy: how many references a local variable makes is measured at import, since interpreters
+`own` decides whether an array is owned already or has to be copied; `accumulate_first` leaves it all that are not. It
+takes the array out of a list that held the walk's only reference; one without others, and without a base, is owned.
+That only saves a copy: how many references a local variable makes is measured at import, since interpreters
 differ (Python 3.14 borrows references that earlier ones counted), and one that does not count them always copies.
 """
 
