@@ -195,7 +195,8 @@ class Recorder:
 
     def value(self, example, kind="temporary") -> Value:
         owner = owner_of(example)
-        offset = address(example) - address(owner)
+        # NumPy lets no array begin behind its memory, with no elements either.
+        offset = address(example) - address(owner) if example.size else 0
         buffer, shape, strides = self.buffer(owner, kind), example.shape, example.strides
         if self.sizes is not None and example is owner and buffer.itself is not None:
             return buffer.itself

@@ -74,6 +74,14 @@ def test_random_numbers_are_those_of_the_programs():
     assert len(programs(call)) == 1
 
 
+def test_views_of_no_elements():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    call = compiled(lambda x: (layer(x, x, x)[0], x[:, 1:].mT.exp(), x.chunk(2, -1)[1].sum(1)))
+    got = call(torch.ones(0, 3, 4))
+    got[0].sum().backward()
+    assert [y.shape for y in got] == [(0, 3, 4), (0, 4, 2), (0, 2)] and not layer.in_proj_weight.grad.any()
+
+
 def test_copies_of_a_compiled_module_are_compiled_on_their_own():
     call, x = compiled(nn.Linear(2, 2)), torch.ones(1, 2)
     before = call(x)
