@@ -29,7 +29,7 @@ from plugrad.compiler.graph import Graph, Value, changed, plain
 from plugrad.compiler.lending import Lending
 from plugrad.compiler.logs import Log, forms_of
 from plugrad.compiler.places import Uses, replaced
-from plugrad.compiler.results import own_memory, results_of
+from plugrad.compiler.results import own_memory, reach, results_of
 from plugrad.compiler.silence import printing_nothing
 from plugrad.compiler.sizes import CaptureError, ChangeError, Scope
 from plugrad.compiler.stepping import Steps
@@ -334,7 +334,7 @@ class Captured:
         recorder, by_id = self.recorder, {id(s.tensor): s for s in self.sources}
         self.structure, self.results, roots = results_of(self, outputs, by_id)
         self.ends = [len(recorder.steps)]
-        self.wanted, self.gradients, self.root_grads, self.spent = [], [], [], None
+        self.wanted, self.gradients, self.root_grads, self.reach, self.spent = [], [], [], None, None
         for source in self.sources:  # before the walk, which is no part of the program
             source.final = getattr(source.tensor, "_grad", None)
         if not roots:
@@ -360,6 +360,7 @@ class Captured:
         led_to = [pair for pair in zip(leaves, grads) if pair[1] is not None]  # the others have no part in the results
         if led_to:
             self.wanted, grads = zip(*led_to)
+        self.reach = reach(roots, [s.tensor for s in self.wanted])
         self.gradients = [None if g is None else g._raw.value for g in grads]
         self.ends.append(len(recorder.steps))
 

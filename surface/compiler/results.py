@@ -76,6 +76,20 @@ def own_memory(results) -> list:
     return [results[number][1] for number in owners.values()]
 
 
+def reach(roots, leaves) -> list | None:
+    """Return for each root the numbers of the leaves that it is computed of; None where that is all for each."""
+    reached = []
+    for root in roots:
+        seen, waiting = set(), [root._live_edge()]
+        while waiting:
+            edge = waiting.pop()
+            if edge is not None and id(edge) not in seen:
+                seen.add(id(edge))
+                waiting += edge.edges
+        reached.append(frozenset(n for n, leaf in enumerate(leaves) if id(leaf) in seen))
+    return reached if any(len(one) < len(leaves) for one in reached) else None
+
+
 def part(whole, value, ttype, size):
     """Return a part of a result that has no history of its own, and gets none where the whole has one."""
     shape, strides, offset = at((value.shape, value.strides, value.offset), size)

@@ -295,6 +295,10 @@ class CompiledFunctionBackward(Node):
             return self._again(grads)
         put_back = instance.retained() if retain else None
         gradients = program.back(instance, grads)
+        reach = program.captured.reach
+        if reach is not None and len(grads) < len(reach):  # of results that get none nothing gets zeros
+            reached = frozenset().union(*[reach[number] for number in grads])
+            gradients = [one if number in reached else None for number, one in enumerate(gradients)]
         if retain:
             put_back()
         else:

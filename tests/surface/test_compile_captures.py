@@ -435,3 +435,15 @@ def test_a_result_leads_to_what_it_is_computed_of_alone():
     result.sum().backward()
     agree(x.grad, torch.autograd.grad(function(x, y).sum(), x)[0], "gradient")
     assert y.grad is None
+
+
+def test_what_only_the_other_results_lead_to_gets_no_gradient():
+    x, y, z = (torch.full((2,), float(n), requires_grad=True) for n in (1, 2, 3))
+    call, both = compiled(lambda x, y, z: (x * y, y.exp() + z)), torch.full((2,), 2.0)
+    call(x, y, z)[0].sum().backward()
+    assert z.grad is None and torch.equal(x.grad, both) and torch.equal(y.grad, torch.ones(2))
+    with pytest.raises(RuntimeError, match="used"):
+        torch.autograd.grad(call(x, y, z)[1].sum(), x)
+    first, second = call(x, y, z)
+    assert torch.equal(torch.autograd.grad((first + second).sum(), [x, z], retain_graph=True)[0], both)
+    assert torch.autograd.grad(second.sum(), [x, z], create_graph=True, allow_unused=True)[0] is None
