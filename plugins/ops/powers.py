@@ -160,7 +160,8 @@ def _pow_number(xp, input, exponent):
     if input.dtype.itemsize == 2 and is_half(input.dtype):
         return _pow_halves(xp, input, exponent, input.dtype)
     if exponent == 3:
-        return _cube(input) if xp.__name__ == "numpy" else xp.multiply(xp.multiply(input, input), input)
+        in_c = xp.__name__ == "numpy" and type(input) is xp.ndarray  # a capture's arrays have no values
+        return _cube(input) if in_c else xp.multiply(xp.multiply(input, input), input)
     if isinstance(exponent, bool) and input.dtype.kind == "b":
         return xp.power(input.astype("int8"), exponent).astype(input.dtype)
     refuse(BOOL, "pow", input)

@@ -82,6 +82,15 @@ def test_views_of_no_elements():
     assert [y.shape for y in got] == [(0, 3, 4), (0, 4, 2), (0, 2)] and not layer.in_proj_weight.grad.any()
 
 
+def test_powers():
+    function = lambda x: [x**n for n in (-2, -1, -0.5, 0, 0.5, 1, 2, 3, 3.0, 4, 2.5)] + [2**x, x**x]  # noqa: E731
+    x = torch.linspace(0.5, 2, 6, requires_grad=True)
+    call = compiled(function, fullgraph=True)
+    for one, other in zip(call(x), function(x), strict=True):
+        agree(one, other, "result")
+    agree(*[torch.autograd.grad(sum(run(x)).sum(), x)[0] for run in (call, function)], "gradient")
+
+
 def test_copies_of_a_compiled_module_are_compiled_on_their_own():
     call, x = compiled(nn.Linear(2, 2)), torch.ones(1, 2)
     before = call(x)
