@@ -95,11 +95,9 @@ class ArrayOps(_Ops):
         self._within = within or _Scopes(self, lambda scope: ArrayOps(backend, scope, self._within))
 
     def _function(self, record):
-        function = record.raw(self)
-        if self._name != "cpu":
-            guard = backends_room().cpu_fallback.guard
-            function = guard(record, function, self, lambda: record.raw(array_ops(numpy.float32())))
-        return function
+        if self._name == "cpu":
+            return record.raw(self)
+        return backends_room().cpu_fallback.guard(record, self, lambda: record.raw(array_ops(numpy.float32())))
 
     def _fit_dtype(self, g, dtype):
         if dtypes.is_complex(g.dtype) and not dtypes.is_complex(dtype):

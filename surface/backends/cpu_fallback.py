@@ -108,6 +108,9 @@ def allowed(op, in_formula=False) -> tuple[bool, str]:
     return value is True or (value is not False and not names.isdisjoint(value)), str(source)
 
 
+before_formulas: list = []  # f(op, name of a backend): formulas are about to call an op there for the first time
+
+
 def applies(error, ttype) -> bool:
     """Whether an error means that a device's kernel does not exist."""
     if ttype.backend.name == "cpu" or ttype.symbolic or isinstance(error, MissingKernelError):
@@ -132,9 +135,12 @@ def compute(op, ttype, raw, error):
     return _instead(op, ttype, raw, index, error, False, lambda arguments: op.run_kernel(host, arguments))
 
 
-def guard(op, function, ops, host):
+def guard(op, ops, host):
     """Return an op on raw arrays of a device, as formulas call it; when it fails `host()` is the same op on the CPU."""
     ttype = device(ops._name).tensor_type(numpy.dtype("float32"))
+    for function in before_formulas:
+        function(op, ops._name)
+    function = op.raw(ops)
 
     def guarded(*args, **kwargs):
         try:

@@ -20,6 +20,7 @@ from plugrad import (
     registry,
 )
 from plugrad import random as random_numbers
+from plugrad.backends import cpu_fallback
 from plugrad.compiler.arrays import Array, Capturing, Place, Recorder
 from plugrad.compiler.calls import Calls
 from plugrad.compiler.changing import places_of
@@ -87,7 +88,8 @@ def _backend():
     if not _backends:
         _backends.append(Capturing(current))
     (backend,) = _backends
-    _add_kernels(dict.values(registry.ops))  # of the ops that are loaded
+    if _add_kernels(dict.values(registry.ops)):  # of the ops that are loaded
+        forget_ops()
     registry.backends[backend.name] = backend
     try:
         yield Place(backend.name)
@@ -96,7 +98,8 @@ def _backend():
         generators.pop(backend.name, None)
 
 
-def _add_kernels(records) -> None:
+def _add_kernels(records) -> bool:
+    """Give ops their kernels in a capture; return whether any lacked one."""
     new = False
     for op in list(records):
         if op.runs_on != "tensors" and "capture" not in op.kernels:
@@ -104,8 +107,14 @@ def _add_kernels(records) -> None:
         for formula in op.formulas:
             if "cpu" in formula.kernels and "capture" not in formula.kernels:
                 formula.kernels["capture"] = _formula_kernel(op, formula)
-    if new:
-        forget_ops()
+    return new
+
+
+@cpu_fallback.before_formulas.append
+def _ready(op, name) -> None:
+    """Let an op that a formula loads in a capture be ready for it."""
+    if name == Capturing.name:
+        _add_kernels((op,))
 
 
 def _kernel(op):
@@ -187,7 +196,7 @@ class _Watch(OpHook):
 
     def before(self, call):
         recorder = self.recorder
-        _add_kernels((call.op,))
+        _add_kernels((call.op,))  # formulas have not asked for it yet
         if call.depth == 0:
             recorder.op = call.name
         for leaf in nest.leaves((call.args, call.kwargs)):

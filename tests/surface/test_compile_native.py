@@ -495,7 +495,10 @@ def test_the_command_lists_and_empties_the_cache(monkeypatch, tmp_path):
 
 WITHOUT_THE_EXTENSION = """
 import plugrad as torch
+from plugrad.compiler import capturing
 nn, F = torch.nn, torch.nn.functional
+begun, begin = [], capturing.Captured.__init__
+capturing.Captured.__init__ = lambda *args: begin(*args, *begun.append(0) or ())
 x, ids = torch.linspace(-2, 2, 12).reshape(3, 4).requires_grad_(), torch.tensor([1, 0, 1])
 for function, given in (
     (F.gelu, x), (nn.LayerNorm(4), x), (nn.BatchNorm1d(4), x), (lambda x: F.cross_entropy(x, ids), x),
@@ -507,6 +510,7 @@ for function, given in (
         results += [torch.autograd.grad(run(given).square().sum(), leaves, allow_unused=True)]
     torch.testing.assert_close(*results)
     assert 'calls of NumPy alone' in torch.compiler.explain(call)
+assert len(begun) == 6  # once each, though captures load ops that formulas take
 """
 
 
