@@ -19,16 +19,16 @@ def released(graph) -> dict:
     Buffers that share memory are all so, or none.
     """
     size = None if graph.scope is None else graph.scope.hint
-    spans, pieces = {}, {}
-    for buffer, (first, last) in graph.uses().items():
+    uses, spans, pieces = graph.uses(), {}, {}
+    for buffer, (first, last) in uses.items():
         owner = graph.owner(buffer)
         pieces.setdefault(owner, []).append(buffer)
         known = spans.get(owner, (first, last))
         spans[owner] = min(first, known[0]), max(last, known[1])
-    outside, most = {}, _peak(graph, spans, size)
+    outside, most = {}, _peak(graph, spans, size, uses)
     for owner in _candidates(graph, spans, pieces, size):
         _be(pieces[owner], "fresh")
-        now = _peak(graph, spans, size)
+        now = _peak(graph, spans, size, uses)
         if now <= GAIN * most:
             most = now
             outside.update(dict.fromkeys(pieces[owner], spans[owner]))
@@ -42,7 +42,7 @@ def _be(buffers, kind) -> None:
         buffer.kind = kind
 
 
-def _peak(graph, spans, size) -> int:
+def _peak(graph, spans, size, uses) -> int:
     """Return how much memory there is at most: the planned piece, and what is new at each call."""
     changes = [0] * (len(graph.steps) + 2)
     for buffer, (first, last) in spans.items():
@@ -53,7 +53,7 @@ def _peak(graph, spans, size) -> int:
     for change in changes:
         live += change
         most = max(most, live)
-    return most + graph.layout(size)[1]
+    return most + graph.layout(size, uses)[1]
 
 
 def _candidates(graph, spans, pieces, size) -> list:

@@ -216,13 +216,13 @@ class Graph:
                 spans[buffer] = (spans.get(buffer, (0, 0))[0], last)
         return spans
 
-    def layout(self, size=None) -> tuple:
+    def layout(self, size=None, uses=None) -> tuple:
         """Return (places, size): where in one piece of memory each buffer that is planned begins, and its size.
 
         Buffers that are not in use at the same step share memory: the largest are placed first, each as low as it goes.
-        `size` is that for which it is, where sizes vary.
+        `size` is that for which it is, where sizes vary; `uses` what `uses()` returned, if that was asked before.
         """
-        spans = self.uses()
+        spans = self.uses() if uses is None else dict(uses)
         shares = {buffer: self.owner(buffer) for buffer in self.shares if buffer in spans}
         for buffer, owner in shares.items():
             first, last = spans.pop(buffer)
