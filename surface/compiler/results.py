@@ -101,6 +101,12 @@ def part(whole, value, ttype, size):
     return whole.as_strided(shape, [n // width for n in strides], offset // width)
 
 
+def spread(array, ttype):
+    """Return a tensor some of whose elements are one in memory as the view that it is: who writes to it is told so."""
+    once = tuple([slice(None) if stride else slice(1) for stride in array.strides])
+    return make(array[once], ttype).expand(array.shape)
+
+
 class _Record(tuple):
     """What is in an object of a dataclass, in its place in a nest: the type makes the object of that again.
 

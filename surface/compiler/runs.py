@@ -14,7 +14,7 @@ import numpy
 from plugrad import Tensor, autograd, enable_grad, get_default_dtype, nest
 from plugrad.compiler.changing import places_of
 from plugrad.compiler.graph import Value, at, dims_in
-from plugrad.compiler.results import part
+from plugrad.compiler.results import part, spread
 from plugrad.graph.modes import LEAF, tick
 from plugrad.graph.nodes import Node, Outputs, OutputSlot
 from plugrad.graph.saved import FREED
@@ -36,7 +36,7 @@ class _Source:
             "program": program, "captured": program.captured, "make": make, "quiet": quiet, "OutputSlot": OutputSlot,
             "Node": CompiledFunctionBackward, "with_effects": with_effects, "rebuild": nest.rebuild, "LEAF": LEAF,
             "new": object.__new__, "Tensor": Tensor, "tick": tick, "ref": weakref.ref, "array_of": _array_of, "at": at,
-            "part": part,
+            "part": part, "spread": spread,
         }  # fmt: skip
 
     def name(self, item) -> str:
@@ -105,7 +105,8 @@ def written_run(program):
         if has_node and entry[3] >= 0:
             edge = f", OutputSlot(node, {entry[3]})" if several else ", node"
         out = f"instance.out({name(item)}, taken)" if program.has_effects else source.out(item)
-        lines.append(f"r{len(results)} = make({out}, {name(entry[2])}{edge})")
+        made = "spread" if not edge and 0 in item.strides else "make"
+        lines.append(f"r{len(results)} = {made}({out}, {name(entry[2])}{edge})")
         if item.buffer in program.read_late:
             saved.append(f"r{len(results)}._raw, ")
         results.append(f"r{len(results)}")

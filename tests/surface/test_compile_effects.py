@@ -108,6 +108,8 @@ def test_results_that_are_parts_have_the_strides_that_they_have_op_by_op():
         pairs.append((compiled(make)(x), make(x)))
     for one, other in pairs:
         assert one.stride() == other.stride() and torch.equal(one, other)
+    with pytest.raises(RuntimeError, match="single memory location"):  # as op by op
+        pairs[-1][0].mul_(2)
 
 
 def test_writes_through_data_count_for_no_version_and_others_as_often_as_they_are():

@@ -87,6 +87,7 @@ def run(seed, backend=None) -> list:
             leaves = leaves if isinstance(leaves, (list, tuple)) else [leaves]
             seen.append(told(result))
             roots = [one for one in leaves if isinstance(one, torch.Tensor) and one.requires_grad]
+            roots = [choose.choice(roots)] if len(roots) > 1 and choose.random() < 0.5 else roots
             torch.autograd.backward(roots, [torch.ones_like(one) for one in roots]) if roots else None
         except (RuntimeError, TypeError, IndexError) as error:
             seen.append(type(error))
