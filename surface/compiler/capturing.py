@@ -278,7 +278,7 @@ class Captured:
     def _run(self, place, args, kwargs):
         recorder, states = self.recorder, [(g, g.get_state()) for g in self._generators()]
         draws, calls = Draws(self.world.drawing), Calls(self.world, recorder, _is_of_a_capture)
-        modes, lending = (is_grad_enabled(), get_default_dtype(), rng(numpy)), Lending()
+        modes, lending = (is_grad_enabled(), get_default_dtype(), rng(numpy), *self._seeded()), Lending()
         _here.recorder = recorder
         _at_work.append(recorder)
         try:
@@ -291,9 +291,12 @@ class Captured:
                 recorder.op = None
                 if recorder.failure is not None:
                     raise recorder.failure
-                now = is_grad_enabled(), get_default_dtype(), generators["cpu"].source
+                now = is_grad_enabled(), get_default_dtype(), generators["cpu"].source, *self._seeded()
                 if any(one is not other for one, other in zip(modes, now)):
                     raise recorder.refusal("the program sets a mode or a seed")
+                known = [*modes, *[one.source for one in dict.values(generators)]]
+                if not {id(one.source) for one in recorder.drawn} <= set(map(id, known)):
+                    raise recorder.refusal("random numbers come from a generator that the program makes")
                 self._differentiate(outputs)
                 self._note_effects()
         except Exception as error:
@@ -327,6 +330,10 @@ class Captured:
             raise error
         if drawn:
             raise Drawn(draws)
+
+    def _seeded(self) -> list:
+        """Return where the numbers of generators that the program holds come from: that is new with each seed."""
+        return [generator.source for generator in self.world.generators]
 
     def _compare(self):
         """Hold the program against those that were captured with one size each."""

@@ -165,6 +165,31 @@ def test_generators_that_are_given_draw_at_each_call():
     assert torch.equal(first, torch.rand(3, generator=g)) and torch.equal(second, torch.rand(3, generator=g))
 
 
+def test_generators_that_a_program_makes_or_seeds():
+    own = torch.Generator()
+
+    def makes(x):
+        return x + torch.rand(2, generator=torch.Generator().manual_seed(3))
+
+    def seeds(x):
+        own.manual_seed(3)
+        return x + torch.rand(2, generator=own)
+
+    def goes_back(x):
+        state = own.get_state()
+        y = x + torch.rand(2, generator=own)
+        own.set_state(state)
+        return y
+
+    for function in (makes, seeds, goes_back):
+        own.manual_seed(1)
+        expected, x = function(torch.ones(2)), torch.ones(2)
+        own.manual_seed(1)
+        with pytest.warns(UserWarning, match="op by op"):
+            call = compiled(function)
+            assert torch.equal(call(x), expected) and torch.equal(call(x), expected)
+
+
 def test_gradients_that_are_there_or_not_or_shared():
     p, q = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
 
