@@ -117,7 +117,7 @@ CONTRACTED = (
     (r"= (\w) - k \* ([^;]+);", r"= FMA(-k, \2, \1);"),
     (r"= x \* (\S+) \+ magic", r"= FMA(x, \1, magic)"),
     (r"p \* \(r \* r\) \+ r\b", "FMA(p, r * r, r)"),
-    (r"p \* z \* a \+ a\b", "FMA(p * z, a, a)"),
+    (r"power \* rest \+ (\([^)]*\))", r"FMA(power, rest, \1)"),
     (r"\? p \* x \+ x\b", "? FMA(p, x, x)"),
 )
 OURS_AS_FUNCTIONS = r"""
