@@ -95,6 +95,7 @@ class World:
         self.seen: dict = {}
         self.names: set = set()  # those in the code of functions
         self.texts: set = set()  # by which names may be looked up
+        self.loaded: list = []  # (variables of a module of ours or Python's, name of one that is not there yet)
         self.looked_up: list = []  # (names of a module, those that count or None for all, parts of names)
         stack = list(roots)
         while stack or (stack := self._names_that_are_texts()):
@@ -241,10 +242,14 @@ class World:
                 led_to.append(content)
         self.looked_up += [(table, self.texts, parts)] * by_name
         for module in led_to:  # which grows: of a module counts what the function names
-            if isinstance(module, types.ModuleType) and not _foreign(module.__name__):
-                if (id(module), function) not in self.seen:
-                    self.seen[id(module), function] = module
-                    led_to += self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
+            if isinstance(module, types.ModuleType) and (id(module), function) not in self.seen:
+                self.seen[id(module), function] = module
+                found = self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
+                if _foreign(module.__name__):  # what is there may be replaced, and changes in no other way
+                    led_to += [one for one in found if isinstance(one, types.ModuleType)]
+                    self.loaded += [(module.__dict__, name) for name in names if name not in module.__dict__]
+                else:
+                    led_to += found
                     self.looked_up += [(module.__dict__, self.texts, parts)] * by_name
         led_to = [one for one in led_to if not isinstance(one, types.ModuleType)]
         self.functions.append((function, parts_of(function)))
@@ -316,8 +321,10 @@ class World:
         ]
 
     def settle(self) -> None:
-        """Watch, from now on, what caches keep that the program may have looked up."""
+        """Watch, from now on, what caches keep that the program may have looked up, and what modules have loaded."""
         self.entries = [entry for cached in self.caches for entry in Kept(cached).entries]
+        self.entries += [(table, name, table[name]) for table, name in self.loaded if name in table]
+        self.loaded = []
         self._snapshot += [content for _, _, content in self.entries]
 
     def holds(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import sys
 import threading
 import types
@@ -198,6 +199,18 @@ def test_what_lru_cache_keeps(limit):
     runs_as_written(make, 0, 0, 0, 0, 0, 0, act=act, captured=True)
     (notes, keeping), (others, its) = made
     assert notes == others == [3, 3] and torch.equal(keeping(3), its(3))
+
+
+def test_names_of_our_modules_and_pythons_that_are_replaced(monkeypatch):
+    function = lambda x: torch.nn.functional.hardsigmoid(x) * math.tau  # noqa: E731
+    call, x = compiled(function), torch.ones(2)
+    assert torch.equal(call(x), function(x)) and torch.equal(call(x), function(x)) and len(programs(call)) == 1
+    monkeypatch.setattr(torch.nn.functional, "hardsigmoid", torch.exp)
+    assert torch.equal(call(x), function(x))
+    monkeypatch.setattr(math, "tau", 2.0)
+    assert torch.equal(call(x), function(x))
+    monkeypatch.undo()
+    assert torch.equal(call(x), function(x)) and len(programs(call)) <= 3
 
 
 def test_texts_by_which_names_of_modules_are_looked_up():
