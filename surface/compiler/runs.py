@@ -105,8 +105,8 @@ def written_run(program):
         if has_node and entry[3] >= 0:
             edge = f", OutputSlot(node, {entry[3]})" if several else ", node"
         out = f"instance.out({name(item)}, taken)" if program.has_effects else source.out(item)
-        made = "spread" if not edge and 0 in item.strides else "make"
-        lines.append(f"r{len(results)} = {made}({out}, {name(entry[2])}{edge})")
+        maker = "spread" if not edge and 0 in item.strides else "make"
+        lines.append(f"r{len(results)} = {maker}({out}, {name(entry[2])}{edge})")
         if item.buffer in program.read_late:
             saved.append(f"r{len(results)}._raw, ")
         results.append(f"r{len(results)}")

@@ -244,12 +244,12 @@ class World:
         for module in led_to:  # which grows: of a module counts what the function names
             if isinstance(module, types.ModuleType) and (id(module), function) not in self.seen:
                 self.seen[id(module), function] = module
-                found = self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
+                values = self._table(module.__dict__, [name for name in sorted(names) if name in module.__dict__])
                 if _foreign(module.__name__):  # what is there may be replaced, and changes in no other way
-                    led_to += [one for one in found if isinstance(one, types.ModuleType)]
+                    led_to += [one for one in values if isinstance(one, types.ModuleType)]
                     self.loaded += [(module.__dict__, name) for name in names if name not in module.__dict__]
                 else:
-                    led_to += found
+                    led_to += values
                     self.looked_up += [(module.__dict__, self.texts, parts)] * by_name
         led_to = [one for one in led_to if not isinstance(one, types.ModuleType)]
         self.functions.append((function, parts_of(function)))
