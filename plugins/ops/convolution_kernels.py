@@ -18,6 +18,7 @@ from plugrad.extend import Op, collect, hookimpl, is_half, native, op
 from . import _convolution_on_cuda
 from ._checks import dtype_word
 from ._geometry import batch_first, batch_last, grid, like_images, window_count
+from .reduction import summed_in_c
 
 # Gathered windows are kept within this many bytes, to stay in the processor's cache; other devices want few launches.
 WORKSPACE = {"numpy": 4 << 20}
@@ -394,6 +395,18 @@ def channel_sum(xp, input):
         channels = channels.astype("float32")
     # A product with ones: BLAS adds up faster, in many lanes.
     return _cast(xp.matmul(channels, xp.ones(channels.shape[1], channels.dtype)), input.dtype)
+
+
+@channel_sum.kernel("cpu")
+@native("sums", otherwise=channel_sum)
+def channel_sum_in_c(call, xp, input):
+    """Row by row: threads of the BLAS would wait for more by spinning, where those of kernels are to run."""
+    others = range(2, input.ndim)
+    for order, channels in ((0, 1, *others), 1), ((1, *others, 0), 0), ((0, *others, 1), input.ndim - 1):
+        laid = input.transpose(order)
+        if laid.flags.c_contiguous:
+            return summed_in_c(call, xp, laid, tuple([n for n in range(input.ndim) if n != channels]), False, 1)
+    return NotImplemented
 
 
 @channel_sum.kernel("cuda")

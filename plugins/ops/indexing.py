@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 
 import numpy
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, is_basic_index, native, op, tidy_index, view
+from plugrad.extend import (
+    Op,
+    collect,
+    composite,
+    hookimpl,
+    is_basic_index,
+    native,
+    native_function,
+    op,
+    tidy_index,
+    view,
+)
 
 from . import _in_order_on_cuda as ordered
 from . import _index as ix
 from . import _places_on_cuda as cuda
-from ._checks import converted, fitted
+from ._checks import NUMBERS, converted, fitted
 from ._index import ENDS, is_plain
 
 
@@ -224,8 +236,15 @@ def accumulate(xp, out, index, values):
         ix.combine_at(xp, xp.add, out.reshape(-1), places.ravel(), xp.broadcast_to(values, places.shape).ravel())
 
 
+_fill_in_c = native_function("choose", lambda *call: NotImplemented, over=True)
+
+
 def _put(xp, out, index, value):
     """`out[index] = value`; where a mask says what is to be one number, without counting that, for which CuPy waits."""
+    if xp is numpy and index.__class__ is numpy.ndarray is out.__class__ and index.shape == out.shape:
+        if value.__class__ in NUMBERS and index.dtype.char == "?" and (abs(value) < 3e38 or abs(value) == inf):
+            if _fill_in_c(out, index, True, True, value) is not NotImplemented:
+                return
     if xp.__name__ != "numpy" and getattr(getattr(index, "dtype", None), "char", "") == "?":
         number = type(value) in (bool, int, float) or getattr(value, "shape", 0) == () and value.dtype == out.dtype
         if number and index.shape == out.shape[: index.ndim]:

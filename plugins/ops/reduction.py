@@ -142,10 +142,26 @@ def summed_in_c(call, xp, input, dim, keepdim, scale, roots=False):
     else:
         first, last = min(dim), max(dim) + 1
         if last - first != len(dim):
-            return NotImplemented
+            return NotImplemented if roots else _in_runs(call, xp, input, sorted(dim), keepdim, scale)
     shape = input.shape
     out = xp.empty(shape[:first] + (1,) * (keepdim and last - first) + shape[last:], input.dtype)
     return out if call(input, out, first, last, scale, roots) is None else NotImplemented
+
+
+def _in_runs(call, xp, input, dims, keepdim, scale):
+    """The same over dimensions that are not neighbours: run after run of them, the last first."""
+    shape, first = input.shape, len(dims) - 1
+    while first and dims[first - 1] + 1 == dims[first]:
+        first -= 1
+    if not input.size:
+        return NotImplemented
+    here = scale if not first or scale.__class__ is bool else 1  # a mean divides once
+    input = summed_in_c(call, xp, input, tuple(dims[first:]), True, here)
+    if first and input is not NotImplemented:
+        input = summed_in_c(call, xp, input, tuple(dims[:first]), True, scale)
+    if keepdim or input is NotImplemented:
+        return input
+    return input.reshape([n for dim, n in enumerate(shape) if dim not in dims])
 
 
 @sum_.kernel("cuda")
