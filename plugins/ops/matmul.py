@@ -143,9 +143,7 @@ def product_in_c(call, xp, input, other, bias=None):
         return NotImplemented
     shape = None
     if input.ndim > 2:
-        if not input.flags.c_contiguous:
-            return NotImplemented
-        shape, input = (*input.shape[:-1], columns), input.reshape(-1, inner)
+        shape, input = (*input.shape[:-1], columns), xp.ascontiguousarray(input).reshape(-1, inner)
     out = xp.empty((size // inner, columns), input.dtype)
     if bias is None:
         done = call(input, other, out, False, False)
