@@ -402,11 +402,12 @@ def channel_sum(xp, input):
 def channel_sum_in_c(call, xp, input):
     """Row by row: threads of the BLAS would wait for more by spinning, where those of kernels are to run."""
     others = range(2, input.ndim)
-    for order, channels in ((0, 1, *others), 1), ((1, *others, 0), 0), ((0, *others, 1), input.ndim - 1):
+    for order in (0, 1, *others), (1, *others, 0), (0, *others, 1):
         laid = input.transpose(order)
         if laid.flags.c_contiguous:
-            return summed_in_c(call, xp, laid, tuple([n for n in range(input.ndim) if n != channels]), False, 1)
-    return NotImplemented
+            break
+    dims = tuple([place for place, dim in enumerate(order) if dim != 1])
+    return summed_in_c(call, xp, xp.ascontiguousarray(laid), dims, False, 1)
 
 
 @channel_sum.kernel("cuda")

@@ -113,6 +113,7 @@ def product_on_cuda(xp, input, other):
 
 
 _LARGE = 1 << 12  # multiplications from which a product in C repays the way to it
+BY_THREADS = 9216  # elements of a matrix from which OpenBLAS multiplies few rows by it in threads, which then spin
 _batches_in_c = native_function("product_batch", lambda *operands: NotImplemented)
 
 

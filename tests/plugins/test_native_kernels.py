@@ -486,3 +486,47 @@ def test_a_level_that_does_not_exist_is_told():
         [sys.executable, "-c", program], env={**os.environ, "PLUGRAD_NATIVE": "v9"}, capture_output=True, text=True
     )
     assert "PLUGRAD_NATIVE=v9 is none of 0, 1, base" in run.stderr and run.stdout.strip() == kernels.level()
+
+
+# ---------------------------------------------------------------------------------------------------- BLAS
+
+
+STEPS = {
+    "rows": (lambda nn: nn.Linear(64, 160), (80, 64)),
+    "rows of sequences": (lambda nn: nn.Linear(64, 160), (8, 16, 64)),
+    "one row": (lambda nn: nn.Linear(512, 256), (1, 512)),
+    "convolution": (lambda nn: nn.Conv2d(8, 16, 3), (8, 8, 16, 16)),
+    "attention": (lambda nn: nn.TransformerEncoderLayer(64, 4, 160, dropout=0.0, batch_first=True), (8, 32, 64)),
+    "LSTM": (lambda nn: nn.LSTM(40, 64, batch_first=True), (16, 12, 40)),
+    "GRU": (lambda nn: nn.GRU(40, 64, batch_first=True), (16, 12, 40)),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_no_large_product_of_a_step_is_left_to_threads_of_the_blas(name, monkeypatch):
+    """They spin for some time after each product, where threads of kernels in C are to run."""
+    make, shape = STEPS[name]
+    layer, x, found, plain = make(torch.nn), torch.randn(*shape, requires_grad=True), [], numpy.matmul
+
+    def step():
+        result = layer(x)
+        (result[0] if isinstance(result, tuple) else result).square().sum().backward()
+
+    def matmul(a, b, **options):
+        found.extend([("matmul", a.shape, b.shape)] * (max(a.size, b.size) > 9000))
+        return plain(a, b, **options)
+
+    def called(frame, event, function):
+        one = getattr(function, "__self__", None)
+        if event == "c_call" and function.__name__ == "dot" and isinstance(one, numpy.ndarray):
+            found.append(("dot", frame.f_code.co_name, one.shape))
+
+    step()
+    monkeypatch.setattr(numpy, "matmul", matmul)
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        step()
+    finally:
+        sys.setprofile(before)
+    assert not found
