@@ -119,6 +119,11 @@ def depends_on_nothing(program, found, oracle, subject, watch):
     if found.kind == "is_leaf" and program[-1] == f"{found.name}.requires_grad_()":  # which was one that it had not
         first = difference(program[:-1], oracle, subject)
         return first is not None and depends_on_nothing(program[:-1], first, oracle, subject, True)
+    if strict(found, "appears to not have been used"):  # in PyTorch by a product with a tangent of zeros
+        asked = re.findall(r"v\d+", program[-1].partition(" = ")[0])
+        with after(program, oracle) as run:
+            gradient = run.tensors()[asked[int(re.search(r"at index (\d+)", found.message)[1])]]
+            return gradient._is_zerotensor() or not values_of(gradient).any()
     if lenient(found, "invalid combination of arguments"):  # a scalar that requires grad is no number
         first = difference(program[:-1], oracle, subject)
         return first is not None and depends_on_nothing(program[: first.position + 1], first, oracle, subject, True)
