@@ -98,6 +98,12 @@ def number(value):
 
 NUMBERS = {bool, int, float}  # that functions in C take
 
+
+def is_for_c(value) -> bool:
+    """Whether a value is a number that kernels in C take as it is: one that float32 holds, or infinity."""
+    return value.__class__ in NUMBERS and (abs(value) < 3e38 or abs(value) == math.inf)
+
+
 # What `refuse` refuses, as NumPy's letters of dtypes; that of bfloat16, which is not NumPy's own, is V.
 BOOL, INTEGER, COMPLEX = "b", "iu", "c"
 INTEGRAL, DIFFERENTIABLE = "biu", "fcV"

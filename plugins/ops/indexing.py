@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from math import inf
 
 import numpy
 
@@ -24,7 +23,7 @@ from plugrad.extend import (
 from . import _in_order_on_cuda as ordered
 from . import _index as ix
 from . import _places_on_cuda as cuda
-from ._checks import NUMBERS, converted, fitted
+from ._checks import converted, fitted, is_for_c
 from ._index import ENDS, is_plain
 
 
@@ -242,9 +241,9 @@ _fill_in_c = native_function("choose", lambda *call: NotImplemented, over=True)
 def _put(xp, out, index, value):
     """`out[index] = value`; where a mask says what is to be one number, without counting that, for which CuPy waits."""
     if xp is numpy and index.__class__ is numpy.ndarray is out.__class__ and index.shape == out.shape:
-        if value.__class__ in NUMBERS and index.dtype.char == "?" and (abs(value) < 3e38 or abs(value) == inf):
-            if _fill_in_c(out, index, True, True, value) is not NotImplemented:
-                return
+        in_c = index.dtype.char == "?" and is_for_c(value)
+        if in_c and _fill_in_c(out, index, True, True, value) is not NotImplemented:
+            return
     if xp.__name__ != "numpy" and getattr(getattr(index, "dtype", None), "char", "") == "?":
         number = type(value) in (bool, int, float) or getattr(value, "shape", 0) == () and value.dtype == out.dtype
         if number and index.shape == out.shape[: index.ndim]:

@@ -171,8 +171,10 @@ def linear_input_grad_in_c(call, xp, g, weight):
     if not g.ndim == 2 == weight.ndim or not g.dtype.char == weight.dtype.char in "fd":
         return NotImplemented
     result = product_in_c(call, xp, g, weight)
-    if result is not NotImplemented or weight.size < BY_THREADS:
-        return g.dot(weight) if result is NotImplemented else result
+    if result is not NotImplemented:
+        return result
+    if weight.size < BY_THREADS:
+        return g.dot(weight)
     out = xp.empty((len(g), weight.shape[1]), g.dtype)
     return out if call(g, weight, out, False, False) is None else NotImplemented
 

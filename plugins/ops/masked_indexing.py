@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from plugrad.extend import Op, broadcast_shapes, collect, elementwise, hookimpl, native, op, refuse_outside
 
 from . import _index as ix
-from ._checks import NUMBERS, element, fitted
+from ._checks import NUMBERS, element, fitted, is_for_c
 
 
 @op()
@@ -125,7 +123,7 @@ def masked_fill(xp, input, mask, value):
 @native("choose", otherwise=masked_fill)
 def masked_fill_in_c(call, xp, input, mask, value):
     if value.__class__ in NUMBERS:
-        return call(input, mask, True, True, value) if abs(value) < 3e38 or abs(value) == inf else NotImplemented
+        return call(input, mask, True, True, value) if is_for_c(value) else NotImplemented
     return NotImplemented if getattr(value, "ndim", 1) else call(input, value, mask, True, False)
 
 

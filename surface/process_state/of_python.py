@@ -323,17 +323,22 @@ def _write_blocking(known) -> None:
             os.set_blocking(number, blocks)
 
 
-_STREAMS = [name for name in ("__stdout__", "__stderr__") if hasattr(getattr(sys, name), "reconfigure")]
 _CHOSEN = "encoding", "errors", "line_buffering", "write_through"
 
 
 def _read_streams() -> dict:
-    return {name: {one: getattr(getattr(sys, name), one) for one in _CHOSEN} for name in _STREAMS}
+    """Return how those write that are text files still: a program may have closed, detached or replaced them."""
+    known = {}
+    for name in ("__stdout__", "__stderr__"):
+        with contextlib.suppress(AttributeError, ValueError):
+            known[name] = {one: getattr(getattr(sys, name), one) for one in _CHOSEN}
+    return known
 
 
 def _write_streams(chosen) -> None:
     for name, values in chosen.items():
-        getattr(sys, name).reconfigure(**values)
+        with contextlib.suppress(AttributeError, ValueError):
+            getattr(sys, name).reconfigure(**values)
 
 
 def _write_path(entries) -> None:

@@ -1,10 +1,12 @@
 """What counts as a change of the process, and that to look for one changes nothing."""
 
+import io
 import sys
 import types
 
 import plugrad as torch
 from plugrad import registry
+from plugrad.process_state import ProcessState
 from plugrad.testing.conformance import checks_of
 
 
@@ -30,3 +32,10 @@ def test_looking_at_modules_asks_them_nothing(monkeypatch):
     assert check() is None
     assert torch.relu(torch.ones(1)).item() == 1
     assert sys.modules["eager_module"] is eager and not Eager.asked
+
+
+def test_a_stream_that_the_program_has_detached_is_left_alone(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO())
+    stream.detach()
+    monkeypatch.setattr("sys.__stdout__", stream)
+    assert ProcessState(names=False).repair() == []
