@@ -34,8 +34,7 @@ def test_looking_at_modules_asks_them_nothing(monkeypatch):
     assert sys.modules["eager_module"] is eager and not Eager.asked
 
 
-def test_a_stream_that_the_program_has_detached_is_left_alone(monkeypatch):
-    stream = io.TextIOWrapper(io.BytesIO())
-    stream.detach()
-    monkeypatch.setattr("sys.__stdout__", stream)
-    assert ProcessState(names=False).repair() == []
+def test_streams_that_a_program_has_given_up_are_left_alone(monkeypatch):
+    for stream in None, io.StringIO():  # as a daemon's, and no file
+        monkeypatch.setattr("sys.__stdout__", stream)
+        assert ProcessState(names=False).repair() == []
