@@ -358,13 +358,21 @@ def _write_coroutines(state) -> None:
     sys.set_coroutine_origin_tracking_depth(state[1])
 
 
+# Whether objects are frozen. To find out takes a walk over all that are, so once there are some none are sought again.
+_frozen = False
+
+
 def _read_collector():
-    return gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.get_freeze_count() > 0
+    global _frozen
+    _frozen = _frozen or gc.get_freeze_count() > 0
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug(), _frozen
 
 
 def _write_collector(state) -> None:
-    if state[3] != (gc.get_freeze_count() > 0):
-        (gc.freeze if state[3] else gc.unfreeze)()
+    global _frozen
+    if _frozen and not state[3]:
+        gc.unfreeze()
+        _frozen = False
     (gc.enable if state[0] else gc.disable)()
     gc.set_threshold(*state[1])
     gc.set_debug(state[2])
