@@ -158,6 +158,12 @@ static PyObject *refused_places(const calls *c, Py_ssize_t n) {
     return places;
 }
 
+/* Whether an argument is one of Python's numbers. NumPy's are others, and what else can be made a number, such as an array
+   whose values are not known yet, must not be asked for it. */
+static int is_number(PyObject *value) {
+    return (PyFloat_Check(value) || PyLong_Check(value)) && !PyArray_CheckScalar(value);
+}
+
 /* Lists in the place of arrays: the kernel is called with the first of each, the second, and so on. Returns the places of
    those calls that were not served, and so have written nothing. */
 static PyObject *call_each(const bound *b, PyObject *const *args, Py_ssize_t n) {
@@ -169,7 +175,7 @@ static PyObject *call_each(const bound *b, PyObject *const *args, Py_ssize_t n) 
             fits = na < ARRAYS && (lists[na] = PyList_AsTuple(args[i]));
             na += fits;
         } else {
-            fits = nn < NUMBERS && !PyArray_CheckScalar(args[i]) && !PyArray_Check(args[i]);
+            fits = nn < NUMBERS && is_number(args[i]);
             const double number = fits ? PyFloat_AsDouble(args[i]) : 0;
             if (number == -1.0 && PyErr_Occurred()) PyErr_Clear(), fits = 0;
             if (fits) numbers[nn++] = number;
@@ -241,9 +247,9 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
             }
             size += arrays[na++].size;
         } else {
-            if (nn == NUMBERS || PyArray_CheckScalar(value) || PyArray_Check(value)) goto end;
+            if (nn == NUMBERS || !is_number(value)) goto end;
             double number = PyFloat_AsDouble(value);
-            if (number == -1.0 && PyErr_Occurred()) { /* no number, or too large a one: whoever computes it has the words */
+            if (number == -1.0 && PyErr_Occurred()) { /* too large a one: whoever computes it has the words */
                 PyErr_Clear();
                 goto end;
             }

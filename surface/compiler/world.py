@@ -58,8 +58,11 @@ _UNWATCHED = {  # what a function asks for by name, and what that is
     "are_deterministic_algorithms_enabled": "a mode",
 }
 _BY_NAME = frozenset(
-    "getattr hasattr vars __dict__ attrgetter globals eval exec locals import_module __import__".split()
+    "getattr hasattr vars __dict__ attrgetter globals __globals__ f_globals eval exec locals modules import_module"
+    " __import__".split()
 )
+_OF_MODULES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL")
+_LASTING = (types.FunctionType, types.ModuleType, type)  # what a variable of a module seldom stops to be
 _BY_IDENTITY = ("id", "hash")  # functions of Python's that tell which tensor an argument is
 _NO_GRADIENT = frozenset(  # names that are about gradients, and look at none
     "plugrad no_grad enable_grad set_grad_enabled is_grad_enabled requires_grad requires_grad_ autograd".split()
@@ -230,7 +233,10 @@ class World:
             self._new_variables(one, table)
         parts = tuple([text for text in texts if len(text) > 1]) if by_name else ()
         names |= texts
-        led_to = self._table(table, [name for name in sorted(names) if name in table])
+        own = [name for name in sorted(names) if name in table]
+        if not by_name and not all(isinstance(table[name], _LASTING) for name in own):
+            own = [name for name in own if any(name in _variables(one) for one in code)]
+        led_to = self._table(table, own)
         led_to += [sys.modules[name] for name in names if name not in table and name in sys.modules]  # imported inside
         for cell in function.__closure__ or ():
             try:
@@ -464,6 +470,11 @@ def _tells_apart(code, names) -> bool:
     """Whether code calls a function of Python's that tells objects apart, not a method or variable of that name."""
     loaded = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return any(name in loaded and names.get(name) in (None, getattr(builtins, name)) for name in _BY_IDENTITY)
+
+
+def _variables(code) -> set:
+    """Return the names that code uses as variables of its module, which may be those of attributes, too."""
+    return {step.argval for step in dis.get_instructions(code) if step.opname in _OF_MODULES}
 
 
 def content_of(cell):

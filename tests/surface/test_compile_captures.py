@@ -91,6 +91,30 @@ def test_powers():
     agree(*[torch.autograd.grad(sum(run(x)).sum(), x)[0] for run in (call, function)], "gradient")
 
 
+SCALED = {
+    "add": lambda p, q: p.add(q, alpha=0.1),
+    "sub": lambda p, q: torch.sub(p, q, alpha=2),
+    "add_": lambda p, q: p.mul(0.9).add_(q, alpha=1 - 0.9),
+    "add_ to an argument": lambda p, q: p.mul_(0.9).sub_(q, alpha=0.5) * 1,
+    "add from the other side": lambda p, q: torch.add(2.0, q, alpha=p.ndim),
+    "lerp": lambda p, q: p.lerp(q, p),
+    "lerp_": lambda p, q: p.clone().lerp_(q, 0.25),
+    "addcmul": lambda p, q: p.addcmul(q, q, value=-0.1),
+    "addcdiv": lambda p, q: p.addcdiv(q, p.exp(), value=0.1),
+}
+
+
+FRACTIONS = [(name, dtype) for name in SCALED for dtype in (torch.float32, torch.float64, torch.bfloat16)]
+
+
+@pytest.mark.parametrize("name, dtype", [*FRACTIONS, ("sub", torch.int64), ("add from the other side", torch.int64)])
+def test_sums_of_arrays_one_of_which_is_scaled(name, dtype):
+    function, p, q = SCALED[name], torch.arange(12.0).reshape(3, 4).to(dtype), torch.ones(3, 4, dtype=dtype)
+    one, other = p.clone(), p.clone()
+    agree(compiled(function, fullgraph=True)(one, q), function(other, q), name)
+    agree(one, other, name)
+
+
 def test_copies_of_a_compiled_module_are_compiled_on_their_own():
     call, x = compiled(nn.Linear(2, 2)), torch.ones(1, 2)
     before = call(x)

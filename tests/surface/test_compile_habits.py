@@ -276,3 +276,44 @@ def test_what_is_printed_once(stream, capsys):
     for _ in range(3):
         call(X[0])
     assert getattr(capsys.readouterr(), stream[3:]) == "first\n" and len(programs(call)) == 1
+
+
+SCRIPT = """
+import plugrad as torch
+from plugrad import nn
+
+model, data, loss = nn.Linear(4, 3), torch.randn(8, 4), None
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def train(x, y):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y["t"]) + x.t().sum()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+train = compiled(train, fullgraph=True)
+for step in range(5):
+    for t, x in enumerate(data.split(4)):
+        loss = train(x, {"t": torch.tensor([0, 1, 2, t])})
+"""
+
+
+def test_attributes_and_keys_that_are_called_as_variables_of_a_script():
+    """A loop over `step` around `optimizer.step()` changes a variable that the program does not read."""
+    script = {"__name__": "__main__", "compiled": compiled}
+    exec(SCRIPT, script)
+    assert len(programs(script["train"])) <= 2 and script["step"] == 4
+
+
+def test_variables_of_a_script_that_a_program_reads_by_other_ways():
+    for code in "globals()['step']", "sys.modules[__name__].step", "(lambda: step)()", "[step for _ in x][0]":
+        room = types.ModuleType("room_of_a_script")
+        sys.modules[room.__name__] = room
+        try:
+            exec(f"import sys\nstep = 1\ndef function(x):\n    return x * {code}", vars(room))
+            call = compiled(room.function)
+            for room.step in 1, 2, 5:
+                agree(call(torch.ones(2)), torch.ones(2) * room.step, code)
+        finally:
+            del sys.modules[room.__name__]
