@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from plugrad.compiler.graph import Step, Value, varies
 
@@ -15,6 +16,10 @@ FLOATS, INTEGERS = frozenset("fd"), frozenset("bBhHiIlLqQ")
 TYPES = {"?": "uint8_t", "f": "float", "d": "double"}
 for _kind in INTEGERS:  # how wide some are depends on the system
     TYPES[_kind] = f"{'u' if _kind.isupper() or _kind == 'B' else ''}int{8 * np.dtype(_kind).itemsize}_t"
+# Half precision, by NumPy's letters: functions of native/kernels/half_numbers.inc to floats and from them.
+HALVES = {"e": ("of_half", "half_of"), np.dtype(bfloat16).char: ("of_brain", "brain_of")}
+TYPES.update(dict.fromkeys(HALVES, "uint16_t"))
+EXACT = frozenset("?bBhHf")  # the types whose numbers a float can hold
 REAL, ALL = FLOATS | INTEGERS, FLOATS | INTEGERS | {"?"}
 
 # name of the universal function: (expression, types that it holds for, what it costs); integers wrap around.
@@ -169,7 +174,7 @@ def _scalar(item, dtype):
     if isinstance(item, Value):
         return item
     if varies(item):
-        return Varying(item, dtype) if dtype.kind == "f" else None
+        return Varying(item, dtype) if dtype.char in FLOATS else None
     with np.errstate(all="ignore"):
         try:
             return item if isinstance(item, np.generic) and item.dtype == dtype else dtype.type(item)
@@ -181,6 +186,8 @@ def _castable(source, to) -> bool:
     """Whether C converts as NumPy does: what floating point numbers become as integers is nobody's to say."""
     if source.char not in TYPES or to.char not in TYPES:
         return False
+    if source.char in HALVES or to.char in HALVES:
+        return source == to  # numbers are kept as their bits
     return not (source.kind == "f" and to.kind in "iu")
 
 
@@ -246,7 +253,21 @@ def _ours(step, target):
 def _astype(step, target):
     if not isinstance(step.args[0], Value) or len(step.args) > 2 or set(step.kwargs) - {"copy", "dtype"}:
         return None
-    return _copied("astype", target, step.args[0])
+    return _from_or_to_halves(target, step.args[0]) or _copied("astype", target, step.args[0])
+
+
+def _from_or_to_halves(target, operand):
+    """Return what converts halves by way of floats; None where that would round twice, or where there are none."""
+    source, single = operand.dtype, np.dtype("float32")
+    if source == target.dtype or not {source.char, target.dtype.char} & HALVES.keys():
+        return None
+    if source.char not in EXACT and source.char not in HALVES:
+        return None
+    form = f"{HALVES[source.char][0]}({{0}})" if source.char in HALVES else "{0}"
+    types = [source if source.char in HALVES else single]
+    if target.dtype.char in HALVES:
+        return [Element("astype", target, [operand], types, f"{HALVES[target.dtype.char][1]}({form})", target.dtype, 2)]
+    return [Element("astype", target, [operand], types, form, single, 2)] if _castable(single, target.dtype) else None
 
 
 def _copy(step, target):

@@ -7,9 +7,11 @@ import importlib.resources
 import math
 import re
 
+import numpy as np
+
 from plugrad import kernels
 from plugrad.compiler.graph import Value, varies
-from plugrad.plugins.compilers._native_forms import TYPES, Varying
+from plugrad.plugins.compilers._native_forms import HALVES, TYPES, Varying
 
 FLAGS = {"avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512"), "avx2": ("-march=x86-64-v3",)}
 EXACT = ("-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w")  # the bits of NumPy: products are rounded
@@ -26,6 +28,7 @@ PRELUDE = r"""
 #define VECTORIZED _Pragma("omp simd")
 #define HIGHEST(name)
 #define LANES ((int)(64 / sizeof(T)))
+#define BLOCK 512 /* elements that are converted together */
 #define MOST 24 /* arrays of which rows are joined */
 #define AS(T_, x) _Generic((T_)0, float: x##f32, default: x##f64)
 #define ABSOLUTE(x) _Generic((x), float: fabsf, double: fabs, default: absolute)(x)
@@ -159,6 +162,14 @@ def prelude() -> str:
     return "".join(text)
 
 
+@functools.cache
+def prelude_of_halves() -> str:
+    """Return what stands before groups with halves, too."""
+    numbers = importlib.resources.files("plugrad.kernels.templates").joinpath("half_numbers.inc").read_text()
+    numbers = numbers.replace("static inline void", "static ONCE void").replace("static inline", "static ALWAYS_INLINE")
+    return f"#define IS_SINGLE 1\n{numbers}#undef IS_SINGLE\n"
+
+
 class Text:
     """A group's C function with `NAME` for its name, its `arrays` as (value, shape, strides), and its `numbers`.
 
@@ -170,11 +181,16 @@ class Text:
         self.group, self.numbers, self.arrays = group, [], []
         self.variables: dict = {}  # key of an access -> what stands for the element
         self.loop, self.rows, self.top = [], [], []
+        self.before, self.after = [], []  # a block of elements: halves become floats, and floats become halves
         stored = [key for _, _, key in group.elements if group.accesses[key].value.buffer in kept]
         stored = dict.fromkeys(stored)  # in order: the cache knows a source by its text
         written = {group.accesses[reused.get(key, key)].value.buffer for key in stored}
         self.sizes, self.strides = self._dimensions(stored)
+        sizes_of = {key: access.value.dtype.itemsize for key, access in group.accesses.items()}
+        self.in_blocks = all(by[-1] in (0, sizes_of[key]) for key, by in self.strides.items())
+        self.inner = {key for _, reads, _ in group.elements for key in reads}
         self.places: dict = {}
+        self.narrowed: set = set()  # keys whose variables are floats that become halves behind the block
         self.literals: dict = {}
         cost = 1
         for element, reads, target in group.elements:
@@ -184,6 +200,9 @@ class Text:
         for key in stored:
             access, at = group.accesses[key], reused.get(key, key)
             place = self._pointer(at)
+            if key in self.narrowed:
+                self._narrow(key, at, place)
+                continue
             self.loop.append(f"{self._at(at, place)} = {self._cast(self.variables[key], access.value.dtype)};")
         self.source = self._function(max(1, cost // 2))
 
@@ -227,6 +246,13 @@ class Text:
 
     def _element(self, element, reads, target):
         keys, terms = iter(reads), []
+        if self._widened(element, reads, target):
+            return
+        is_last = target not in self.inner and self.strides[target][-1]
+        if self.in_blocks and is_last and element.form in _NARROWING:
+            self.narrowed.add(target)
+            self.variables[target] = (self._cast(self._read(next(keys)), element.types[0]), element.types[0])
+            return
         for operand, dtype in zip(element.operands, element.types):
             if isinstance(operand, Value):
                 terms.append(self._cast(self._read(next(keys)), dtype))
@@ -245,6 +271,28 @@ class Text:
                 f"const {TYPES[value.dtype.char]} {other} = {self._cast((name, element.result), value.dtype)};"
             )
             self.variables[target] = (other, value.dtype)
+
+    def _widened(self, element, reads, target) -> bool:
+        """Whether an element makes a float of a half in memory, which a block does for all of its elements."""
+        if not self.in_blocks or element.form not in _WIDENING or not isinstance(element.operands[0], Value):
+            return False
+        (key,) = reads
+        value = self.group.accesses[target].value
+        if key in self.variables or not self.strides[key][-1] or value.dtype != element.result:
+            return False
+        place, name = self._pointer(key), f"v{len(self.loop)}"
+        line = f"float h{place}[BLOCK]; widen(p{place} + at, h{place}, count, {int(element.form != 'of_half({0})')});"
+        self.before += [line] if line not in self.before else []
+        self.loop.append(f"const float {name} = h{place}[i - at];")
+        self.variables[target] = (name, element.result)
+        return True
+
+    def _narrow(self, key, at, place):
+        """Write a block's floats as halves."""
+        brain = int(self.group.accesses[key].value.dtype.char != "e")
+        self.before.append(f"float h{place}[BLOCK];")
+        self.loop.append(f"h{place}[i - at] = {self.variables[key][0]};")
+        self.after.append(f"narrow(h{place}, p{place} + at, count, {brain});")
 
     def _read(self, key):
         known = self.variables.get(key)
@@ -266,6 +314,8 @@ class Text:
     def _literal(self, number, dtype):
         kind = TYPES[dtype.char]
         number = number.number if isinstance(number, Varying) else number
+        if dtype.char in HALVES:
+            return f"({kind}){int(dtype.type(number).view(np.uint16))}u"
         if dtype.kind != "f":
             return f"({kind}){int(number)}{'u' if dtype.kind == 'u' else ''}{'ll' if dtype.itemsize == 8 else ''}"
         key = (number if varies(number) else repr(number)), kind
@@ -277,28 +327,51 @@ class Text:
             self.top.append(f"const {kind} {known} = ({kind})s[{place}];")
         return known
 
+    def _in_blocks(self, cost):
+        """Return the function of blocks of elements, for which processors convert halves in one instruction."""
+        block = [*self.before, "VECTORIZED for (int64_t i = at; i < at + count; i++) {"]
+        block += [*(f"    {line}" for line in self.loop), "}", *self.after]
+        return self._around(cost, [
+            "for (int64_t at = begin; at < end; at += BLOCK) {",
+            "    const int64_t count = MIN(BLOCK, end - at);",
+            *(f"    {line}" for line in block),
+            "}",
+        ])  # fmt: skip
+
     def _function(self, cost):
         """Return the function: where nothing that it reads is written, a row that is no whole number of vectors ends
         with one that begins among the elements that are done, since what is left costs a vector for each element."""
+        if self.before:
+            return self._in_blocks(cost)
         count = "end - begin < 16 ? end - begin : (end - begin) / 16 * 16" if self.may_repeat else "end - begin"
+        return self._around(cost, [
+            f"int64_t at = begin, count = {count};",
+            "for (; at < end; at = at + count < end ? end - 16 : end, count = 16) {",
+            "    VECTORIZED for (int64_t i = at; i < at + count; i++) {",
+            *(f"        {line}" for line in self.loop),
+            "    }",
+            "}",
+        ])  # fmt: skip
+
+    def _around(self, cost, row):
+        """Return the function that goes over rows."""
         call = f"carry_out(a, {len(self.arrays)}, s, {cost}, NAME_loop)"
         lines = [
             "static void NAME_loop(const pg_array *a, const double *s, int64_t row, int64_t last,",
             "                      int64_t begin, int64_t end) {",
             *(f"    {line}" for line in self.top),
             "    for (; row < last; row++) {",
-            *(f"        {line}" for line in self.rows),
-            f"        int64_t at = begin, count = {count};",
-            "        for (; at < end; at = at + count < end ? end - 16 : end, count = 16) {",
-            "            VECTORIZED for (int64_t i = at; i < at + count; i++) {",
-            *(f"                {line}" for line in self.loop),
-            "            }",
-            "        }",
+            *(f"        {line}" for line in (*self.rows, *row)),
             "    }",
             "}",
             f"int NAME(const pg_array *a, const double *s) {{ return {call}; }}",
         ]
         return "\n".join(lines) + "\n"
+
+
+_WIDENING = [f"{name}({{0}})" for name, _ in HALVES.values()]
+_NARROWING = [f"{name}({{0}})" for _, name in HALVES.values()]
+_OF_HALVES = ("widen", "narrow", *[name for both in HALVES.values() for name in both])
 
 
 def build(sources) -> list:
@@ -308,7 +381,8 @@ def build(sources) -> list:
         names.setdefault(source, f"g{len(names)}")
     if not names:
         return []
-    text = prelude() + "".join(re.sub(r"\bNAME", name, source) for source, name in names.items())
+    text = "".join(re.sub(r"\bNAME", name, source) for source, name in names.items())
+    text = prelude() + prelude_of_halves() * any(f"{name}(" in text for name in _OF_HALVES) + text
     path = kernels.build_library(text, "compiled", (*EXACT, *FLAGS.get(kernels.level(), ())))
     functions = {name: kernels.load_library(path, name, arrays=1, strided=True) for name in names.values()}
     return [functions[names[source]] for source in sources]
