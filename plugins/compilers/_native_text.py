@@ -338,11 +338,21 @@ class Text:
             "}",
         ])  # fmt: skip
 
+    def _is_copy(self) -> bool:
+        """Whether all that is done is to copy rows: the C library does not read the memory that it writes to."""
+        if len(self.group.elements) > 1 or len(self.arrays) != 2 or self.top:
+            return False
+        (element, *_), ((source, _, one), (to, _, other)) = self.group.elements[0], self.arrays
+        size = source.dtype.itemsize
+        return element.form == "{0}" and source.dtype == element.result == to.dtype and one[-1] == size == other[-1]
+
     def _function(self, cost):
         """Return the function: where nothing that it reads is written, a row that is no whole number of vectors ends
         with one that begins among the elements that are done, since what is left costs a vector for each element."""
         if self.before:
             return self._in_blocks(cost)
+        if self._is_copy():
+            return self._around(cost, ["memcpy(p1 + begin, p0 + begin, (end - begin) * sizeof *p0);"])
         count = "end - begin < 16 ? end - begin : (end - begin) / 16 * 16" if self.may_repeat else "end - begin"
         return self._around(cost, [
             f"int64_t at = begin, count = {count};",

@@ -9,14 +9,10 @@ import dis
 import types
 from collections import OrderedDict, defaultdict
 
+from plugrad.compiler.names import LOOKS
 from plugrad.compiler.world import MISSING, VIEWS, content_of, same
 
 DICTS = (dict, OrderedDict, defaultdict)  # of which entries can be replaced
-_LOOKS = frozenset(  # names by which an object is looked at as a whole, or a part of one by a text
-    "getattr hasattr setattr __setattr__ delattr vars __dict__ attrgetter globals eval exec locals copy deepcopy "
-    "asdict astuple replace fields getmembers dumps dump pickle state_dict buffers named_buffers __getstate__ "
-    "__reduce__ __eq__ __getattribute__ __init__ repr str".split()
-)
 _ADDITIONS = ("+=", "-=")
 
 
@@ -127,7 +123,7 @@ class Uses:
             for const in code.co_consts:
                 self.read.update(_texts(const))
                 codes += [const] if isinstance(const, types.CodeType) else []
-        self.looks = not _LOOKS.isdisjoint(names)
+        self.looks = not LOOKS.isdisjoint(names)
 
     def _look_at(self, steps, new):
         """Note the names that steps of code use, but of the object that the variable `new` has, which is new."""

@@ -19,11 +19,12 @@ import types
 import weakref
 from collections import deque
 from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter, is_, methodcaller
 
 import numpy
 
 from plugrad import Generator, Tensor
+from plugrad.compiler import names as words
 from plugrad.compiler.calls import CACHED, Kept
 from plugrad.compiler.drawing import DRAWING
 from plugrad.compiler.graph import ASSIGNABLE, slots_of
@@ -44,29 +45,6 @@ _DESCRIPTORS = (  # in C: they are what they are
     types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType,
     types.ClassMethodDescriptorType, *BUILTIN,
 )  # fmt: skip
-_UNWATCHED = {  # what a function asks for by name, and what that is
-    "param_groups": "options of an optimizer",
-    "data_ptr": "where the memory of a tensor is",
-    "storage_offset": "where the memory of a tensor is",
-    "_version": "how often a tensor was written",
-    "_base": "whether a tensor is a view",
-    "_is_view": "whether a tensor is a view",
-    "is_leaf": "the history of a tensor",
-    "grad_fn": "the history of a tensor",
-    "initial_seed": "the seed",
-    "get_num_threads": "the number of threads",
-    "are_deterministic_algorithms_enabled": "a mode",
-}
-_BY_NAME = frozenset(
-    "getattr hasattr vars __dict__ attrgetter globals __globals__ f_globals eval exec locals modules import_module"
-    " __import__".split()
-)
-_OF_MODULES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL")
-_LASTING = (types.FunctionType, types.ModuleType, type)  # what a variable of a module seldom stops to be
-_BY_IDENTITY = ("id", "hash")  # functions of Python's that tell which tensor an argument is
-_NO_GRADIENT = frozenset(  # names that are about gradients, and look at none
-    "plugrad no_grad enable_grad set_grad_enabled is_grad_enabled requires_grad requires_grad_ autograd".split()
-)
 
 
 class World:
@@ -98,10 +76,12 @@ class World:
         self.seen: dict = {}
         self.names: set = set()  # those in the code of functions
         self.texts: set = set()  # by which names may be looked up
+        self.waiting: list = []  # (names, dict, name, what it has there, what that leads to): counts when one is named
+        self.as_kinds: set = set()  # ids of classes that are reached by their objects alone
         self.loaded: list = []  # (variables of a module of ours or Python's, name of one that is not there yet)
         self.looked_up: list = []  # (names of a module, those that count or None for all, parts of names)
         stack = list(roots)
-        while stack or (stack := self._names_that_are_texts()):
+        while stack or (stack := self._named()) or (stack := self._names_that_are_texts()):
             item = stack.pop()
             if isinstance(item, str):
                 self.texts.add(item)
@@ -164,6 +144,8 @@ class World:
             return (item.func, item.args, item.keywords)
         if isinstance(item, type):
             return () if _foreign(item.__module__) else self._class(item)
+        if isinstance(item, (attrgetter, methodcaller)) or isinstance(item, BUILTIN) and item.__name__ in words.LOOKS:
+            self.names.add("getattr")  # under whatever name it is called
         if isinstance(item, BUILTIN):  # a method of an object perhaps
             return () if isinstance(item.__self__, types.ModuleType) else (item.__self__,)
         if isinstance(item, logging.Logger):  # whether it makes records; where they go does not count
@@ -181,7 +163,7 @@ class World:
                 raise CaptureError(f"a {type(item).__name__} has hooks ({hooks[0]})")
         state = getattr(item, "__dict__", None)
         self.attributes.add(id(state))
-        led_to = self._table(state) if isinstance(state, dict) else []
+        led_to = self._attributes(type(item), state) if isinstance(state, dict) else []
         led_to += self._contents(item)
         if type(item).__flags__ & ASSIGNABLE:
             self.kinds.append((item, type(item)))
@@ -190,7 +172,42 @@ class World:
             for name in [name for name in slots_of(type(item)) if name not in apart]:
                 self.slots.append((item, name, getattr(item, name, MISSING)))
                 led_to += [one for one in (self.slots[-1][2],) if one is not MISSING]
-        return [*led_to, type(item)]
+        return [*led_to, *self._kind(type(item))]
+
+    def _attributes(self, cls, state):
+        """Watch what an object has: of one whose classes are all the program's only what its code names."""
+        if not _is_programs(cls):
+            return self._table(state)
+        apart, entry = self.apart.get(id(state), ()), (state, {}, [])
+        self.partly.append((state, dict(state)))
+        self.lists.append((state.keys(), tuple(state)))
+        self.tables.append(entry)
+        self.waiting += [({name}, entry, name, value, [value]) for name, value in state.items() if name not in apart]
+        return []
+
+    def _kind(self, cls):
+        """Follow the class of an object: of the program's own classes what code names."""
+        if not _is_programs(cls) or id(cls) in self.seen:
+            return [cls]
+        led_to = []
+        if id(cls) not in self.as_kinds:
+            self.as_kinds.add(id(cls))
+            led_to = [one for base in cls.__bases__ for one in self._kind(base)] + self._class(cls, True)
+        return led_to
+
+    def _named(self) -> list:
+        """Return what waited for code to name it; all that did, where code looks at an object as a whole."""
+        known, whole, led_to = self.names | self.texts, not words.LOOKS.isdisjoint(self.names), []
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            names, (_, contents, order), name, content, leads = one
+            if whole or not names.isdisjoint(known):
+                contents[name] = content
+                order.append(name)
+                led_to += leads
+            else:
+                self.waiting.append(one)
+        return led_to
 
     def _contents(self, item):
         """Return what a container holds, nothing of another object."""
@@ -218,24 +235,26 @@ class World:
         for one in code:
             names.update(one.co_names)
             texts.update([const for const in one.co_consts if isinstance(const, str)])  # for getattr
-            for name in _UNWATCHED.keys() & one.co_names:
-                self.suspects[one] = f"{function.__name__} asks for {_UNWATCHED[name]}, which may change ({name})"
-            if any(name in one.co_names for name in _BY_IDENTITY) and _tells_apart(one, function.__globals__):
+            for name in words.UNWATCHED.keys() & one.co_names:
+                self.suspects[one] = f"{function.__name__} asks for {words.UNWATCHED[name]}, which may change ({name})"
+            if any(name in one.co_names for name in words.BY_IDENTITY) and words.tells_apart(one, function.__globals__):
                 self.suspects[one] = f"{function.__name__} asks for the id of an object, which a new one may have"
             code += [const for const in one.co_consts if isinstance(const, types.CodeType)]
-            told = {*one.co_names} - _NO_GRADIENT
+            told = {*one.co_names} - words.NO_GRADIENT
             self.asks_for_gradients |= "grad" in one.co_consts or any("grad" in name for name in told)
         self.names |= names
         self.texts |= texts
-        table, by_name = function.__globals__, not _BY_NAME.isdisjoint(names)
+        table, cells = function.__globals__, [content_of(cell) for cell in function.__closure__ or ()]
+        used = [*names, *[one.__name__ for one in (*map(table.get, names), *cells) if isinstance(one, BUILTIN)]]
+        by_name = not words.BY_NAME.isdisjoint(used)
         self.attributes.add(id(table))
         for one in code:
             self._new_variables(one, table)
         parts = tuple([text for text in texts if len(text) > 1]) if by_name else ()
         names |= texts
         own = [name for name in sorted(names) if name in table]
-        if not by_name and not all(isinstance(table[name], _LASTING) for name in own):
-            own = [name for name in own if any(name in _variables(one) for one in code)]
+        if not by_name and not all(isinstance(table[name], words.LASTING) for name in own):
+            own = [name for name in own if any(name in words.variables_of(one) for one in code)]
         led_to = self._table(table, own)
         led_to += [sys.modules[name] for name in names if name not in table and name in sys.modules]  # imported inside
         for cell in function.__closure__ or ():
@@ -279,20 +298,27 @@ class World:
                     led_to += self._table(table, [name])
         return led_to
 
-    def _class(self, cls):
-        led_to = [*cls.__bases__, type(cls)]
-        counts = {}
+    def _class(self, cls, as_kind=False):
+        led_to = [] if as_kind else [*cls.__bases__, type(cls)]
+        counts: dict = {}
+        entry = cls, counts, []
         for name, own in vars(cls).items():
             value = getattr(own, "__func__", own)
             if isinstance(value, property):
-                led_to += [one for one in (value.fget, value.fset) if one is not None]
+                leads = [one for one in (value.fget, value.fset) if one is not None]
             elif isinstance(value, (types.FunctionType, Tensor, list, dict, set, numpy.ndarray)):
-                led_to.append(value)
+                leads = [value]
             elif name[:2] == "__" or isinstance(value, _DESCRIPTORS):
+                self.texts.update(own if name == "__match_args__" else ())
                 continue
             else:
-                led_to.append(value)
+                leads = [value]
+            if as_kind and (name[:2] != "__" or name in words.OF_NEW_ONES):
+                making = {cls.__name__, "type", "__class__"} if name in words.OF_NEW_ONES else set()
+                self.waiting.append(({name} | making, entry, name, own, leads))
+                continue
             counts[name] = own
+            led_to += leads
         self.classes.append((cls, counts, frozenset(vars(cls))))
         return led_to
 
@@ -466,17 +492,6 @@ def _matters(item) -> bool:
     return bool(world.tensors or world.optimizers or world.generators or world.drawing)
 
 
-def _tells_apart(code, names) -> bool:
-    """Whether code calls a function of Python's that tells objects apart, not a method or variable of that name."""
-    loaded = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return any(name in loaded and names.get(name) in (None, getattr(builtins, name)) for name in _BY_IDENTITY)
-
-
-def _variables(code) -> set:
-    """Return the names that code uses as variables of its module, which may be those of attributes, too."""
-    return {step.argval for step in dis.get_instructions(code) if step.opname in _OF_MODULES}
-
-
 def content_of(cell):
     try:
         return cell.cell_contents
@@ -494,6 +509,11 @@ def same(one, other) -> bool:
 
 def _ours(module) -> bool:
     return (module or "").partition(".")[0] in _OURS
+
+
+def _is_programs(cls) -> bool:
+    """Whether a class and all that it is made of, `object` aside, are the program's own."""
+    return type(cls) is type and cls is not object and not any(_foreign(one.__module__) for one in cls.__mro__[:-1])
 
 
 def _foreign(module) -> bool:

@@ -307,11 +307,12 @@ def test_attributes_and_keys_that_are_called_as_variables_of_a_script():
 
 
 def test_variables_of_a_script_that_a_program_reads_by_other_ways():
-    for code in "globals()['step']", "sys.modules[__name__].step", "(lambda: step)()", "[step for _ in x][0]":
+    by_text = "globals()['step']", "ROOM()['step']", "sys.modules[__name__].step"
+    for code in (*by_text, "(lambda: step)()", "[step for _ in x][0]"):
         room = types.ModuleType("room_of_a_script")
         sys.modules[room.__name__] = room
         try:
-            exec(f"import sys\nstep = 1\ndef function(x):\n    return x * {code}", vars(room))
+            exec(f"import sys\nROOM, step = globals, 1\ndef function(x):\n    return x * {code}", vars(room))
             call = compiled(room.function)
             for room.step in 1, 2, 5:
                 agree(call(torch.ones(2)), torch.ones(2) * room.step, code)
