@@ -419,6 +419,39 @@ class _NoNumbers:
         raise CaptureError("random numbers are drawn", recorder.op)
 
 
+def _refused(self, *args, **kwargs):
+    raise self.recorder.refusal("its values are looked at")
+
+
+class Later:
+    """A number that a program makes of a tensor: nothing is known of it yet, so it can be returned, and no more."""
+
+    def __init__(self, recorder, array):
+        self.recorder, self.array = recorder, array
+
+    __class__ = property(lambda self: type(self.array.example.item()))
+
+
+class Looked:
+    """The only element of an array, as `Tensor.item` asks for it."""
+
+    dtype = property(lambda self: self.array.dtype)
+
+    def __init__(self, recorder, array):
+        self.recorder, self.array = recorder, array
+
+    def item(self):
+        """Return the number as it is now, to be returned."""
+        return Later(self.recorder, self.array.copy())
+
+
+_OF_NUMBERS = {name for name in (*dir(float), *dir(int)) if name[:2] == "__"} - {*dir(object)}
+_OF_ALL = "eq ne lt le gt ge hash str repr format reduce_ex array getattr getitem len iter".split()
+for _name in (*_OF_NUMBERS, *[f"__{name}__" for name in _OF_ALL]):
+    setattr(Later, _name, _refused)
+    setattr(Looked, _name, _refused)
+
+
 class Place(device):
     """The device of a program that is captured, which is the CPU for whoever asks."""
 
@@ -453,7 +486,9 @@ class Capturing(Backend):
         return self.current().array(plain(array), "constant")
 
     def to_numpy(self, array):
-        raise self.current().refusal("its values are looked at")
+        if array.size != 1 or array.dtype.kind not in "fiub":
+            raise self.current().refusal("its values are looked at")
+        return Looked(self.current(), array)
 
     def generator(self, seed):
         return _NoNumbers(self.current)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy
 
 from plugrad import Tensor, device, dtype, nest
-from plugrad.compiler.arrays import Array, Place
+from plugrad.compiler.arrays import Array, Later, Place
 from plugrad.compiler.graph import at, slots_of
 from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.world import PLAIN, Given
@@ -19,23 +19,26 @@ def results_of(captured, outputs, by_id) -> tuple:
     """Return the structure of what a program returned, what is in it, and the tensors that require a gradient.
 
     For each leaf there is ("source", one of the captured program's sources), ("plain", a value), ("tensor", where its
-    elements are, its type, its number among the tensors that require a gradient or -1), or ("again", number of a leaf
-    that is the same tensor). `by_id` are the sources by the ids of their tensors.
+    elements are, its type, its number among the tensors that require a gradient or -1, whether it is a number that is
+    returned), or ("again", number of a leaf that is the same). `by_id` are the sources by the ids of their tensors.
     """
     recorder = captured.recorder
     structure = _with_records(captured, outputs, lambda leaf: 0)
     outputs = _with_records(captured, outputs, lambda leaf: leaf)
     results, roots, known = [], [], {}
     for leaf in nest.leaves(outputs):
-        if not isinstance(leaf, Tensor):
+        if id(leaf) in known:
+            results.append(("again", known[id(leaf)]))
+        elif type(leaf) is Later:
+            known[id(leaf)] = len(results)
+            results.append(("tensor", leaf.array.value, device("cpu").tensor_type(leaf.array.dtype), -1, True))
+        elif not isinstance(leaf, Tensor):
             if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in captured.world.seen:
                 what = f"a result is an object of the class {type(leaf).__name__}, which is new at each call"
                 raise recorder.refusal(f"{what}: return tensors, numbers, tuples, lists, dicts or dataclasses")
             results.append(("plain", device("cpu") if isinstance(leaf, Place) else leaf))
         elif id(leaf) in by_id:
             results.append(("source", by_id[id(leaf)]))
-        elif id(leaf) in known:
-            results.append(("again", known[id(leaf)]))
         else:
             known[id(leaf)] = len(results)
             results.append(_tensor(recorder, leaf, len(roots)))
@@ -53,7 +56,8 @@ def _tensor(recorder, leaf, number) -> tuple:
     if edge in (leaf, LEAF):
         raise recorder.refusal("a result is a leaf that requires a gradient, which is new at each call")
     host = device("cpu").tensor_type(leaf._raw.dtype)
-    return "tensor", leaf._raw.value, host.opened() if leaf._type.is_open else host, -1 if edge is None else number
+    host = host.opened() if leaf._type.is_open else host
+    return "tensor", leaf._raw.value, host, -1 if edge is None else number, False
 
 
 def own_memory(results) -> list:
@@ -64,7 +68,7 @@ def own_memory(results) -> list:
     owners: dict = {}
     numbers = [n for n, entry in enumerate(results) if entry[0] == "tensor"]
     for number in sorted(numbers, key=lambda n: (results[n][3] < 0, not results[n][1].is_whole)):
-        _, value, ttype, root = results[number]
+        _, value, ttype, root, _ = results[number]
         owner = owners.setdefault(value.buffer, number)
         if value.buffer.kind in ("bound", "argument"):
             raise CaptureError("a result is a view of what the program was given")

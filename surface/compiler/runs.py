@@ -109,7 +109,7 @@ def written_run(program):
         lines.append(f"r{len(results)} = {maker}({out}, {name(entry[2])}{edge})")
         if item.buffer in program.read_late:
             saved.append(f"r{len(results)}._raw, ")
-        results.append(f"r{len(results)}")
+        results.append(f"r{len(results)}{'.item()' * entry[4]}")
     if not has_node or captured.spent is not None:
         lines.append("program.give_back(instance)")
     elif saved:
@@ -144,6 +144,9 @@ def _direct_run(source):
     for entry in program.captured.results:
         if entry[0] == "tensor":  # as `make` has it, without the time of a call
             arrays.append(f"a{len(arrays)}")
+            if entry[4]:
+                results.append(f"{arrays[-1]}.item()")
+                continue
             results.append(f"r{len(arrays)}")
             slots = ", ".join([f"{results[-1]}.{slot}" for slot in ("_raw", "_type", "_edge", "_view")])
             parts = f"{arrays[-1]}, {source.name(entry[2])}, None, None"
