@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import traceback
 import warnings
 
 import numpy
@@ -46,7 +47,11 @@ def outcome(program, library):
         try:
             return _plain(program(library))
         except Exception as error:
+            _told[:] = [traceback.format_exc()]
             return f"{type(error).__name__}"
+
+
+_told: list = []  # where the last error came from
 
 
 def errors(library, *calls) -> list:
@@ -63,5 +68,6 @@ def errors(library, *calls) -> list:
 
 def agree(program) -> None:
     """Assert that a program comes to the same under both libraries."""
+    _told.clear()
     ours, theirs = outcome(program, plugrad), outcome(program, torch)
-    assert same(ours, theirs), f"{program.__name__}: plugrad has {ours}, PyTorch has {theirs}"
+    assert same(ours, theirs), f"{program.__name__}: plugrad has {ours}, PyTorch has {theirs}\n{''.join(_told)}"
