@@ -54,7 +54,9 @@ class ProcessState:
                 self.classes, self.bases = [*_classes], [*map(_bases, _classes)]
                 self.functions, self.insides = _look_inside(after)
         chosen = [setting for setting in settings.ALL if not (drawing and setting.own)]
-        self.settings = [(setting, setting.read()) for setting in chosen]
+        known = {} if after is None else after.left
+        self.settings = [(setting, known[setting] if setting in known else setting.read()) for setting in chosen]
+        self.left: dict = {}  # setting -> what it was when this was repaired; numbers are drawn in between
 
     def repair(self) -> list[str]:
         """Put back what is no longer as it was; return what that is, in words."""
@@ -72,6 +74,8 @@ class ProcessState:
             if not setting.same(before, now):
                 damage += setting.changes(before, now)
                 setting.write(before)
+            elif not setting.random:
+                self.left[setting] = now
         return damage
 
     def _repair_names(self, values) -> list[str]:
