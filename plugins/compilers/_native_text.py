@@ -290,9 +290,9 @@ class Text:
     def _narrow(self, key, at, place):
         """Write a block's floats as halves."""
         brain = int(self.group.accesses[key].value.dtype.char != "e")
-        self.before.append(f"float h{place}[BLOCK];")
-        self.loop.append(f"h{place}[i - at] = {self.variables[key][0]};")
-        self.after.append(f"narrow(h{place}, p{place} + at, count, {brain});")
+        self.before.append(f"float w{place}[BLOCK];")
+        self.loop.append(f"w{place}[i - at] = {self.variables[key][0]};")
+        self.after.append(f"narrow(w{place}, p{place} + at, count, {brain});")
 
     def _read(self, key):
         known = self.variables.get(key)

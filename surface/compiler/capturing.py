@@ -486,6 +486,6 @@ def _is_of_a_capture(item) -> bool:
     if isinstance(item, PLAIN):
         return False
     try:
-        return any(type(tensor._raw) is Array for tensor in World([item]).tensors)
+        return any(type(tensor._raw) is Array for tensor in World([item], whole=True).tensors)
     except CaptureError:
         return True

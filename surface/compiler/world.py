@@ -48,9 +48,13 @@ _DESCRIPTORS = (  # in C: they are what they are
 
 
 class World:
-    """All that `roots` lead to: `tensors`, `optimizers`, `generators`, and containers with what was in them."""
+    """All that `roots` lead to: `tensors`, `optimizers`, `generators`, and containers with what was in them.
 
-    def __init__(self, roots, places=()):
+    Of objects of the program's own classes that is what code names, unless they count as a `whole`.
+    """
+
+    def __init__(self, roots, places=(), whole=False):
+        self.whole = whole
         self.apart: dict = {}  # names that a program takes as arguments, not from here, by the id of what has them
         for place in places:
             self.apart.setdefault(place.key[0], set()).add(place.key[1])
@@ -197,7 +201,7 @@ class World:
 
     def _named(self) -> list:
         """Return what waited for code to name it; all that did, where code looks at an object as a whole."""
-        known, whole, led_to = self.names | self.texts, not words.LOOKS.isdisjoint(self.names), []
+        known, whole, led_to = self.names | self.texts, self.whole or not words.LOOKS.isdisjoint(self.names), []
         waiting, self.waiting = self.waiting, []
         for one in waiting:
             names, (_, contents, order), name, content, leads = one
@@ -313,6 +317,7 @@ class World:
                 continue
             else:
                 leads = [value]
+            leads += [cls] * (isinstance(own, classmethod) and as_kind)  # which may make objects
             if as_kind and (name[:2] != "__" or name in words.OF_NEW_ONES):
                 making = {cls.__name__, "type", "__class__"} if name in words.OF_NEW_ONES else set()
                 self.waiting.append(({name} | making, entry, name, own, leads))
@@ -486,7 +491,7 @@ parts_of = attrgetter(*_PARTS)
 def _matters(item) -> bool:
     """Whether what a cache keeps leads to what a capture has to know; else it is taken to stay as it is."""
     try:
-        world = World([item])
+        world = World([item], whole=True)
     except CaptureError:
         return True
     return bool(world.tensors or world.optimizers or world.generators or world.drawing)

@@ -107,6 +107,22 @@ def test_conversions_are_part_of_loops():
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+def test_a_loop_writes_to_the_memory_of_halves_that_it_reads_last(dtype):
+    def function(x):
+        x = x * 2
+        y = x.softmax(-1)
+        return (x * y * torch.rand(40, 130).to(dtype)).softmax(-1)  # what draws numbers keeps its place
+
+    def seeded(run):
+        torch.manual_seed(0)
+        return run(x)
+
+    call, x = compiled(function), torch.randn(40, 130).to(dtype)
+    same(seeded(call), seeded(function), "result")
+    assert "narrow(w0, p0" in explain(call)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_a_model_in_half_precision_is_trained_as_eagerly(dtype):
     def losses(run):
         torch.manual_seed(0)

@@ -179,3 +179,38 @@ def test_a_number_that_is_computed_once():
     call = compiled(lambda x: x * one.kept)
     for one.first in 3.0, 4.0:
         agree(call(torch.ones(2)), torch.full((2,), 3.0), "the first")
+
+
+class Table:
+    def __init__(self):
+        self.rows = torch.ones(2)
+
+
+def test_what_a_cache_keeps_in_objects_is_known():
+    kept = functools.lru_cache(lambda: Table())
+    kept()
+    call = compiled(lambda x: x + kept().rows, fullgraph=True)
+    for number in 1.0, 2.0:
+        kept().rows.fill_(number)
+        agree(call(torch.ones(2)), torch.full((2,), 1 + number), "the tensor of a kept object")
+
+
+class Made:
+    base = None
+
+    def __init__(self):
+        self.number = FACTOR[0]
+
+    @classmethod
+    def another(cls):
+        return cls()
+
+
+FACTOR = [2.0]
+
+
+def test_objects_that_a_method_of_the_class_makes():
+    one = Made()
+    call = compiled(lambda x: x * one.another().number)
+    for FACTOR[0] in 2.0, 3.0, 4.0:
+        agree(call(torch.ones(2)), torch.full((2,), FACTOR[0]), "what `__init__` reads")
