@@ -111,7 +111,8 @@ def test_a_loop_writes_to_the_memory_of_halves_that_it_reads_last(dtype):
     def function(x):
         x = x * 2
         y = x.softmax(-1)
-        return (x * y * torch.rand(40, 130).to(dtype)).softmax(-1)  # what draws numbers keeps its place
+        drawn = torch.rand(40, 130)  # which nothing passes
+        return (x * y * drawn.to(dtype)).softmax(-1)
 
     def seeded(run):
         torch.manual_seed(0)
