@@ -19,7 +19,7 @@ for _kind in INTEGERS:  # how wide some are depends on the system
 # Half precision, by NumPy's letters: functions of native/kernels/half_numbers.inc to floats and from them.
 HALVES = {"e": ("of_half", "half_of"), np.dtype(bfloat16).char: ("of_brain", "brain_of")}
 TYPES.update(dict.fromkeys(HALVES, "uint16_t"))
-EXACT = frozenset("?bBhHf")  # the types whose numbers a float can hold
+SINGLE = frozenset("?bBhHf")  # the types whose numbers a float can hold
 REAL, ALL = FLOATS | INTEGERS, FLOATS | INTEGERS | {"?"}
 
 # name of the universal function: (expression, types that it holds for, what it costs); integers wrap around.
@@ -261,7 +261,7 @@ def _from_or_to_halves(target, operand):
     source, single = operand.dtype, np.dtype("float32")
     if source == target.dtype or not {source.char, target.dtype.char} & HALVES.keys():
         return None
-    if source.char not in EXACT and source.char not in HALVES:
+    if source.char not in SINGLE and source.char not in HALVES:
         return None
     form = f"{HALVES[source.char][0]}({{0}})" if source.char in HALVES else "{0}"
     types = [source if source.char in HALVES else single]

@@ -433,19 +433,23 @@ class Later:
 
 
 class Looked:
-    """The only element of an array, as `Tensor.item` asks for it."""
+    """An array of one element on its way to `Tensor.item`."""
 
     dtype = property(lambda self: self.array.dtype)
 
     def __init__(self, recorder, array):
         self.recorder, self.array = recorder, array
 
+    def astype(self, dtype):
+        """Return it in a type that Python has numbers for."""
+        return Looked(self.recorder, self.array.astype(dtype))
+
     def item(self):
-        """Return the number as it is now, to be returned."""
+        """Return the number as it is now, whatever is written there later."""
         return Later(self.recorder, self.array.copy())
 
 
-_OF_NUMBERS = {name for name in (*dir(float), *dir(int)) if name[:2] == "__"} - {*dir(object)}
+_OF_NUMBERS = {name for name in (*dir(complex), *dir(float), *dir(int)) if name[:2] == "__"} - {*dir(object)}
 _OF_ALL = "eq ne lt le gt ge hash str repr format reduce_ex array getattr getitem len iter".split()
 for _name in (*_OF_NUMBERS, *[f"__{name}__" for name in _OF_ALL]):
     setattr(Later, _name, _refused)
@@ -486,7 +490,7 @@ class Capturing(Backend):
         return self.current().array(plain(array), "constant")
 
     def to_numpy(self, array):
-        if array.size != 1 or array.dtype.kind not in "fiub":
+        if array.size != 1:
             raise self.current().refusal("its values are looked at")
         return Looked(self.current(), array)
 

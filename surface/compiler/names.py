@@ -19,15 +19,15 @@ UNWATCHED = {  # what a function asks for by name, and what that is
     "get_num_threads": "the number of threads",
     "are_deterministic_algorithms_enabled": "a mode",
 }
-BY_NAME = frozenset(
-    "getattr hasattr vars __dict__ attrgetter globals __globals__ f_globals eval exec locals modules import_module"
-    " __import__".split()
+BY_NAME = frozenset(  # by which something is looked up that a text names
+    "getattr hasattr vars __dict__ attrgetter globals eval exec locals import_module __import__".split()
 )
-LOOKS = frozenset(  # names by which an object is looked at as a whole, or a part of one by a text
-    "getattr hasattr setattr __setattr__ delattr vars __dict__ attrgetter globals eval exec locals copy deepcopy "
-    "asdict astuple replace fields getmembers dumps dump pickle state_dict buffers named_buffers __getstate__ "
-    "__reduce__ __eq__ __getattribute__ __init__ repr str format format_map dir methodcaller".split()
+LOOKS = BY_NAME.union(  # names by which an object is looked at as a whole, or a part of one by a text
+    "setattr __setattr__ delattr copy deepcopy asdict astuple replace fields getmembers dumps dump pickle state_dict "
+    "buffers named_buffers __getstate__ __reduce__ __eq__ __getattribute__ __init__ repr str format format_map dir "
+    "methodcaller".split()
 )
+ELSEWHERE = frozenset(("modules", "__globals__", "f_globals"))  # by which a function gets at its own module's variables
 OF_NEW_ONES = frozenset("__init__ __new__ __post_init__ __del__".split())  # methods of objects that are made
 _OF_MODULES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "STORE_GLOBAL", "DELETE_GLOBAL")
 LASTING = (types.FunctionType, types.ModuleType, type)  # what a variable of a module seldom stops to be
@@ -39,8 +39,8 @@ NO_GRADIENT = frozenset(  # names that are about gradients, and look at none
 
 def tells_apart(code, names) -> bool:
     """Whether code calls a function of Python's that tells objects apart, not a method or variable of that name."""
-    loaded = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return any(name in loaded and names.get(name) in (None, getattr(builtins, name)) for name in BY_IDENTITY)
+    used = variables_of(code)
+    return any(name in used and names.get(name) in (None, getattr(builtins, name)) for name in BY_IDENTITY)
 
 
 def variables_of(code) -> set:

@@ -7,7 +7,7 @@ import dataclasses
 import numpy
 
 from plugrad import Tensor, device, dtype, nest
-from plugrad.compiler.arrays import Array, Later, Place
+from plugrad.compiler.arrays import Array, Later, Looked, Place
 from plugrad.compiler.graph import at, slots_of
 from plugrad.compiler.sizes import CaptureError
 from plugrad.compiler.world import PLAIN, Given
@@ -34,8 +34,9 @@ def results_of(captured, outputs, by_id) -> tuple:
             results.append(("tensor", leaf.array.value, device("cpu").tensor_type(leaf.array.dtype), -1, True))
         elif not isinstance(leaf, Tensor):
             if not isinstance(leaf, (*PLAIN, dtype, device)) and id(leaf) not in captured.world.seen:
-                what = f"a result is an object of the class {type(leaf).__name__}, which is new at each call"
-                raise recorder.refusal(f"{what}: return tensors, numbers, tuples, lists, dicts or dataclasses")
+                what = f"object of the class {type(leaf).__name__}" if type(leaf) is not Looked else "array of NumPy"
+                why = f"a result is an {what}, which is new at each call"
+                raise recorder.refusal(f"{why}: return tensors, numbers, tuples, lists, dicts or dataclasses")
             results.append(("plain", device("cpu") if isinstance(leaf, Place) else leaf))
         elif id(leaf) in by_id:
             results.append(("source", by_id[id(leaf)]))

@@ -60,7 +60,7 @@ class World:
             self.apart.setdefault(place.key[0], set()).add(place.key[1])
         self.attributes: set = set()  # ids of the dicts that objects have their attributes in, or modules variables
         self.absent: list = []  # (variables of a module, name of one that functions set and that is not there)
-        self.partly: list = []  # (dict, a copy of it) of which some names are apart
+        self.partly: list = []  # (dict, a copy of it) of which not all names count
         self.tensors: list = []
         self.optimizers: list = []
         self.generators: list = []
@@ -80,7 +80,7 @@ class World:
         self.seen: dict = {}
         self.names: set = set()  # those in the code of functions
         self.texts: set = set()  # by which names may be looked up
-        self.waiting: list = []  # (names, dict, name, what it has there, what that leads to): counts when one is named
+        self.waiting: list = []  # (names, where it counts from when code has one, its own name, it, what it leads to)
         self.as_kinds: set = set()  # ids of classes that are reached by their objects alone
         self.loaded: list = []  # (variables of a module of ours or Python's, name of one that is not there yet)
         self.looked_up: list = []  # (names of a module, those that count or None for all, parts of names)
@@ -182,12 +182,16 @@ class World:
         """Watch what an object has: of one whose classes are all the program's only what its code names."""
         if not _is_programs(cls):
             return self._table(state)
-        apart, entry = self.apart.get(id(state), ()), (state, {}, [])
-        self.partly.append((state, dict(state)))
-        self.lists.append((state.keys(), tuple(state)))
-        self.tables.append(entry)
-        self.waiting += [({name}, entry, name, value, [value]) for name, value in state.items() if name not in apart]
+        apart, counts = self.apart.get(id(state), ()), {}
+        self._in_part(state)
+        self.tables.append((state, counts, counts))
+        self.waiting += [({name}, counts, name, value, [value]) for name, value in state.items() if name not in apart]
         return []
+
+    def _in_part(self, table):
+        """Watch which names there are in a dict of which not all count."""
+        self.partly.append((table, dict(table)))
+        self.lists.append((table.keys(), tuple(table)))
 
     def _kind(self, cls):
         """Follow the class of an object: of the program's own classes what code names."""
@@ -204,10 +208,9 @@ class World:
         known, whole, led_to = self.names | self.texts, self.whole or not words.LOOKS.isdisjoint(self.names), []
         waiting, self.waiting = self.waiting, []
         for one in waiting:
-            names, (_, contents, order), name, content, leads = one
+            names, counts, name, content, leads = one
             if whole or not names.isdisjoint(known):
-                contents[name] = content
-                order.append(name)
+                counts[name] = content
                 led_to += leads
             else:
                 self.waiting.append(one)
@@ -226,8 +229,7 @@ class World:
     def _table(self, table, names=None):
         apart = self.apart.get(id(table))
         if apart is not None and names is None:
-            self.partly.append((table, dict(table)))
-            self.lists.append((table.keys(), tuple(table)))
+            self._in_part(table)
         if apart is not None:
             names = [name for name in (table if names is None else names) if name not in apart]
         self.tables.append((table, dict(table) if names is None else {name: table[name] for name in names}, names))
@@ -257,8 +259,10 @@ class World:
         parts = tuple([text for text in texts if len(text) > 1]) if by_name else ()
         names |= texts
         own = [name for name in sorted(names) if name in table]
-        if not by_name and not all(isinstance(table[name], words.LASTING) for name in own):
-            own = [name for name in own if any(name in words.variables_of(one) for one in code)]
+        lasting = all(isinstance(table[name], words.LASTING) for name in own)
+        if not (by_name or lasting) and words.ELSEWHERE.isdisjoint(names):
+            variables = set().union(*map(words.variables_of, code))
+            own = [name for name in own if name in variables]
         led_to = self._table(table, own)
         led_to += [sys.modules[name] for name in names if name not in table and name in sys.modules]  # imported inside
         for cell in function.__closure__ or ():
@@ -305,7 +309,6 @@ class World:
     def _class(self, cls, as_kind=False):
         led_to = [] if as_kind else [*cls.__bases__, type(cls)]
         counts: dict = {}
-        entry = cls, counts, []
         for name, own in vars(cls).items():
             value = getattr(own, "__func__", own)
             if isinstance(value, property):
@@ -320,7 +323,7 @@ class World:
             leads += [cls] * (isinstance(own, classmethod) and as_kind)  # which may make objects
             if as_kind and (name[:2] != "__" or name in words.OF_NEW_ONES):
                 making = {cls.__name__, "type", "__class__"} if name in words.OF_NEW_ONES else set()
-                self.waiting.append(({name} | making, entry, name, own, leads))
+                self.waiting.append(({name} | making, counts, name, own, leads))
                 continue
             counts[name] = own
             led_to += leads

@@ -358,7 +358,8 @@ def _write_coroutines(state) -> None:
     sys.set_coroutine_origin_tracking_depth(state[1])
 
 
-# Whether objects are frozen. To find out takes a walk over all that are, so once there are some none are sought again.
+# Whether objects are frozen. To find out takes a walk over all that are, so once there are some none are sought again,
+# and that somebody thaws what the program had frozen goes unnoticed.
 _frozen = False
 
 

@@ -19,6 +19,8 @@ RETURNED = {
     "a bool": lambda x: (x > 1).any().item(),
     "an element": lambda x: x[1].item(),
     "of half precision": lambda x: x.half().sum().item(),
+    "of bfloat16": lambda x: x.bfloat16().sum().item(),
+    "a complex number": lambda x: (x * 1j).sum().item(),
     "of an argument": lambda x: (x.sum().item(), x[:1].item()),
     "beside its tensor": lambda x: (lambda y: (y, y.item(), y.item()))(x.sum()),
     "twice": lambda x: [x.sum().item()] * 2,
@@ -82,6 +84,11 @@ def test_numbers_that_are_used_run_as_written(name):
             alike(call(x), function(x))
     with pytest.raises(RuntimeError, match="values are looked at|a Python number is made"):
         compiled(function, fullgraph=True)(X[0])
+
+
+def test_an_array_of_numpy_is_no_result():
+    with pytest.raises(RuntimeError, match="a result is an array of NumPy, which is new at each call: return tensors"):
+        compiled(lambda x: x.sum().numpy(), fullgraph=True)(X[0])
 
 
 class Remembering(nn.Module):
