@@ -26,20 +26,29 @@ _is_closed = attrgetter("closed")
 _always = partial(bool, True)
 
 
+class Changes(dict):
+    """Modes by name, as regions begin with them again and again; `flags` are the sets that have to know."""
+
+    __slots__ = ("flags",)
+
+    def __init__(self, modes):
+        super().__init__(modes)
+        self.flags = [flag for name, value in modes.items() if value for flag in _flags[name]]
+
+
 class _State:
     """Some modes, as they are in one region; `ended()` says whether the program has left it."""
 
-    __slots__ = ("modes", "ended", "guard", "__weakref__")
+    __slots__ = ("modes", "flags", "ended", "guard", "__weakref__")
 
     def __init__(self, modes, ended, guard=None):
-        self.modes, self.ended, self.guard = modes, ended, guard
-        for name in modes:
-            if modes[name]:  # the fast paths have to know, as long as this state exists
-                for flag in _flags[name]:
-                    flag.add(ref(self, flag.discard))
+        self.modes, self.flags, self.ended, self.guard = modes, modes.flags, ended, guard
+        for flag in modes.flags:  # the fast paths have to know, as long as this state exists
+            flag.add(ref(self, flag.discard))
 
     def set(self, name, value) -> None:
         """Set one mode."""
+        self.flags = [*self.flags, *_flags[name]]
         for flag in _flags[name]:
             flag.add(ref(self, flag.discard))
         self.modes = {**self.modes, name: value}  # which other regions may share
@@ -57,7 +66,7 @@ class _Thread:
     __slots__ = ("stack", "prepared", "by_hand")
 
     def __init__(self):
-        self.stack = (_State({}, bool),)  # outermost first
+        self.stack = (_State(Changes({}), bool),)  # outermost first
         self.prepared = _NOTHING
         self.by_hand = ()
 
@@ -65,12 +74,11 @@ class _Thread:
         """Return the states that this thread is in, outermost first; those it has left are dropped."""
         stack = self.stack
         while stack[-1].ended():
-            past = stack[-1].modes
-            for name in past:  # where no frame is left, a weak reference's callback fails unseen: this raises instead
-                for flag in _flags[name]:
-                    flag.discard(ref(stack[-1]))
+            past = stack[-1]
+            for flag in past.flags:  # where no frame is left, a weak reference's callback fails unseen: this raises
+                flag.discard(ref(past))
             self.stack = stack = stack[:-1]
-            if "pausing" in past:
+            if "pausing" in past.modes:
                 mode.records = _ask if len(stack) > 1 or stack[0].modes.get("pausing") else _always
         return stack
 
@@ -113,7 +121,7 @@ class _Thread:
         if stack[-1].ended():
             stack = self.states()
         ended = partial(_is_closed, flag)
-        self.stack = (*stack, _State(modes, ended, guard))
+        self.stack = (*stack, _State(modes if modes.__class__ is Changes else Changes(modes), ended, guard))
         if "pausing" in modes:
             mode.records = ended if modes["pausing"] and mode.records is _always else _ask
 

@@ -40,7 +40,7 @@ class Walk:
 
     def run(self, roots, uses=None) -> None:
         """Walk backward from `roots`, pairs (edge, gradient)."""
-        edges, grads = [edge for edge, _ in roots], [g for _, g in roots]
+        edges, grads = zip(*roots) if roots else ((), ())
         retain, pending, owned, ready, leaves = self.retain, self.pending, self.owned, self.ready, []
         plain, pull, pull_hooked, finish = self.plain, self.pull, self.pull_hooked, self.finish
         F = array_type = None

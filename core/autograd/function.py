@@ -6,7 +6,7 @@ Tensors in lists, dicts and keyword arguments are tracked like others. What `for
 
 from __future__ import annotations
 
-from plugrad.autograd.function_node import function_node, tensors_in
+from plugrad.autograd.function_node import function_node, tensors_of
 from plugrad.errors import flag
 from plugrad.graph import rare
 from plugrad.graph.modes import levels, mode, paused, tick
@@ -127,13 +127,13 @@ class Function(FunctionCtx):
 def _run(node, args, kwargs):
     """Call forward with recording off, then make `node` the history of its outputs."""
     arguments = [*args, *kwargs.values()] if kwargs else args
-    by_argument = [[argument] if type(argument) is Tensor else tensors_in(argument) for argument in arguments]
-    inputs = [tensor for tensors in by_argument for tensor in tensors]
+    inputs, counts = tensors_of(arguments)
     if levels and any([tensor._type.rare for tensor in inputs]):
         result = rare.function_of_duals(_run, node, args, kwargs, inputs)
         if result is not None:
             return result
-    needs = tuple([True in [tensor._live_edge() is not None for tensor in tensors] for tensors in by_argument])
+    needs = [(tensor._edge if tensor._view is None else tensor._live_edge()) is not None for tensor in inputs]
+    needs = tuple(needs) if counts.count(None) == len(counts) else rare.needs_by_argument(needs, counts)
     context = node.context()
     context.needs_input_grad, context.num_inputs = needs, len(arguments)
     start, records = tick(), not paused or mode.records()
@@ -147,7 +147,7 @@ def _run(node, args, kwargs):
         rare.check_returned(context, inputs, outputs)
     node.seq = tick()
     if True in needs and records:
-        outputs = node.connect(arguments, by_argument, inputs, outputs)
+        outputs = node.connect(counts, inputs, outputs)
         node.keep(args, kwargs, inputs, outputs)
     else:
         outputs = node.without_history(inputs, outputs)

@@ -18,12 +18,13 @@ from plugrad.graph.modes import LEAF, mode, no_grad, tick
 from plugrad.graph.nodes import Node, Outputs, slot_of
 from plugrad.graph.saved import FREED, Packed, annotate, check_unchanged
 from plugrad.graph.versions import touch
+from plugrad.regions import Changes
 from plugrad.tensor import inference
 from plugrad.tensor.tensor import Tensor, ensure_tensor, from_raw, make
 from plugrad.tensor.views import View, mark_view
 
 _GIVEN = {"needs_input_grad", "num_inputs", "num_outputs"}  # attributes of a context that are not the user's
-_IN_FORWARD = {"in_function": True, "pausing": True}
+_IN_FORWARD = Changes({"in_function": True, "pausing": True})
 
 
 def tensors_in(value) -> list:
@@ -31,6 +32,13 @@ def tensors_in(value) -> list:
     if isinstance(value, Tensor):
         return [value]
     return [leaf for leaf in nest.leaves(value) if isinstance(leaf, Tensor)]
+
+
+def tensors_of(arguments) -> tuple:
+    """Return the tensors in arguments, and how many each has, None for a tensor."""
+    lists = [[one] if isinstance(one, Tensor) else tensors_in(one) for one in arguments]
+    counts = [None if isinstance(one, Tensor) else len(tensors) for one, tensors in zip(arguments, lists)]
+    return [tensor for tensors in lists for tensor in tensors], counts
 
 
 def is_any(tensor, tensors) -> bool:
@@ -46,13 +54,6 @@ class _Saved:
     def __init__(self, tensor, output=None):
         self.data, self.output = tensor._raw, output
         self.tensor = None if output is not None else tensor
-
-
-def packed(pack, saved, unpack) -> Packed:
-    if saved.output is not None:
-        return Packed(pack(from_raw(saved.data)), unpack, saved.output)
-    edge = saved.tensor._live_edge() and saved.tensor._edge
-    return Packed(pack(saved.tensor), unpack, saved.tensor if edge is LEAF else edge)
 
 
 class FunctionNode(Node):
@@ -115,14 +116,16 @@ class FunctionNode(Node):
         self.saved = tuple(None if tensor is None else _Saved(tensor) for tensor in to_save)
         return [_unrecorded(output, is_any(output, inputs), is_any(output, dirty)) for output in outputs]
 
-    def connect(self, arguments, by_argument, inputs, outputs) -> list:
+    def connect(self, counts, inputs, outputs) -> list:
         """Give the node its edges; return the outputs with it as their history."""
-        self.edges = tuple([tensor if tensor._edge is LEAF else tensor._edge for tensor in inputs])
-        self.types = [tensor._type.plain if tensor._edge is not None else None for tensor in inputs]
-        self.fit = tuple([ttype and (tensor._raw.shape, ttype.np) for tensor, ttype in zip(inputs, self.types)])
-        self.counts = [
-            None if isinstance(argument, Tensor) else len(tensors) for argument, tensors in zip(arguments, by_argument)
-        ]
+        edges, self.types, fit, self.counts = [], [], [], counts
+        for tensor in inputs:
+            edge = tensor._edge
+            ttype = None if edge is None else tensor._type.plain
+            edges.append(tensor if edge is LEAF else edge)
+            self.types.append(ttype)
+            fit.append(ttype and (tensor._raw.shape, ttype.np))
+        self.edges, self.fit = tuple(edges), tuple(fit)
         self.outputs = [(y._raw.shape, y._type) if isinstance(y, Tensor) else None for y in outputs]
         return [
             self._connected(number, output, inputs) if isinstance(output, Tensor) else output
@@ -131,10 +134,12 @@ class FunctionNode(Node):
 
     def _connected(self, number: int, output, inputs):
         """Return output number `number` with its history."""
-        dirty = is_any(output, self.attributes.get("_dirty", ()))
+        marks = self.attributes
+        dirty = "_dirty" in marks and is_any(output, marks["_dirty"])
         if dirty:
             inplace.check_writable(output)
-        if not output._type.is_differentiable or is_any(output, self.attributes.get("_not_differentiable", ())):
+        fixed = "_not_differentiable" in marks and is_any(output, marks["_not_differentiable"])
+        if fixed or not output._type.is_differentiable:
             return _unrecorded(output, is_any(output, inputs), dirty)
         source = output if not dirty and is_any(output, inputs) else None
         if source is not None:
@@ -180,7 +185,7 @@ class FunctionNode(Node):
         if modes.special and mode.saved_hooks:
             pack, unpack = mode.saved_hooks[-1]
             with no_grad():
-                saved = [value and packed(pack, value, unpack) for value in saved]
+                saved = [value and rare.packed(pack, value, unpack) for value in saved]
         self.saved = tuple(saved)
         if modes.special and mode.anomaly:
             annotate(self, from_raw)
@@ -230,8 +235,7 @@ class FunctionNode(Node):
         if self.attributes.get("_materialize", True):
             for number, described in enumerate(self.outputs):
                 if grads[number] is None and described is not None:
-                    shape, tensor_type = described
-                    grads[number] = make(tensor_type.zeros(shape), tensor_type)
+                    grads[number] = make(described[1].zeros(described[0]), described[1])
         return tuple(grads)
 
     def pull(self, F, g, saved, retain):

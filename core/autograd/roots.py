@@ -9,10 +9,11 @@ import numpy
 from plugrad.autograd.engine import CarefulWalk, Walk
 from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import LEAF, levels, mode, other_walks, queued, special
+from plugrad.regions import Changes
 from plugrad.tensor.tensor import Tensor, make
 from plugrad.tensor.views import follows_base
 
-_WALKS = {(c, to): {"pausing": not c, "in_function": True} for c in (0, 1) for to in (0, 1)}  # told by identity
+_WALKS = {(c, to): Changes({"pausing": not c, "in_function": True}) for c in (0, 1) for to in (0, 1)}  # told by id
 _DEEP = 30  # blocks of modes, of which each walk is one, that may be open in a thread: frames are not endless
 
 
@@ -22,15 +23,16 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     `retain` keeps saved values, `create` records the walk itself. `targets` returns those of `CarefulWalk`, once the
     tensors are checked.
     """
-    if len(mode.thread.stack) > _DEEP:
+    thread = mode.thread
+    if len(thread.stack) > _DEEP:
         return rare.in_fresh_thread(walk, tensors, gradients, retain=retain, create=create, targets=targets)
-    # Symbolic arrays know no operators: formulas run on Tensors then, recorded or not.
-    try:
-        symbolic = any([tensor._type.symbolic for tensor in tensors])
+    on_tensors = bool(create or levels or special and mode.dispatch_modes)
+    try:  # symbolic arrays know no operators: formulas run on Tensors then, recorded or not
+        for tensor in tensors:
+            on_tensors = tensor._type.symbolic or on_tensors
     except AttributeError:  # no Tensors: GradientEdges, or a mistake
         tensors = [rare.stand_in(*pair) for pair in zip(tensors, gradients)]
         return walk(tensors, gradients, retain=retain, create=create, targets=targets)
-    on_tensors = create or bool(special and mode.dispatch_modes) or symbolic or bool(levels)
     roots = []
     for tensor, gradient in zip(tensors, gradients):
         edge = tensor._live_edge()
@@ -43,7 +45,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
     if numpy_writes.uses:
         numpy_writes.before_backward()
     with BytesIO() as flag, numpy.errstate(all="ignore"):
-        mode.thread.begin(flag, _WALKS[bool(create), targets is not None])
+        thread.begin(flag, _WALKS[create, targets is not None])
         if other_walks:
             captured = rare.other_walk(roots, retain, on_tensors, targets)
         elif targets is None and not on_tensors:
@@ -54,7 +56,7 @@ def walk(tensors, gradients, *, retain, create, targets=None) -> dict:
             captured = careful.captured
     if queued:
         rare.run_queued(flag)
-    mode.thread.states()  # so that the calls that follow need not ask whether they are in that block
+    thread.states()  # so that the calls that follow need not ask whether they are in that block
     return captured
 
 

@@ -153,4 +153,4 @@ def any_since(when: int) -> bool:
 
 def written_since(array, when: int) -> bool:
     """Whether an array was written after the tick `when`, by an op or through NumPy."""
-    return versions.written_since(array, when) is not None or changed_since(array, when)
+    return versions.written_since(array, when) is not None or bool(uses or open_exports) and changed_since(array, when)

@@ -10,8 +10,8 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "device_mismatch in_dtype_of in_halves integer_scalar narrow of_two_devices refuse_mixture refuse_whole "
     "takes_halves type_without_tensors", "autograd.forward_ad.levels": "call_of_duals drop_tangents follow_base "
     "follow_reshape follow_write lift_saved old_value", "autograd.rare.function_mistakes": "gradients_of_hook "
-    "check_marked check_returned checked_gradient gradients_of_nested no_answer not_written refuse_changed_gradient "
-    "refuse_to_save saved_once saved_variables the_vjp warn_of_old_style with_defaults",
+    "check_marked check_returned checked_gradient gradients_of_nested needs_by_argument no_answer not_written "
+    "refuse_changed_gradient refuse_to_save saved_once saved_variables the_vjp warn_of_old_style with_defaults",
     "autograd.missing_grads": "warn_missing",
     "autograd.rare.arguments_of_walks": "of_backward of_grad of_older_name of_tensor several unused_input zeros_for",
     "autograd.rare.overlaps": "check_out check_read check_written_dtype meet refuse_overlap resizing store_overlapping",
@@ -31,8 +31,9 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.rare.result_tuples": "result_tuple", "autograd.rare.explanations": "check_needed",
     "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form", "backends.following": "slot",
     "autograd.graph.multi_grad": "other_walk", "autograd.rare.results": "fresh wrapped",
-    "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "raw_saved", "autograd.graph.edges": "stand_in",
-    "autograd.rare.parameter_mistakes": "refuse_complex refuse_names refuse_params refuse_set warn_of_duplicates",
-    "autograd.rare.options": "plain_options", "autograd.rare.unwritable": "number_assigned refuse_leaf refuse_real "
-    "refuse_shape refuse_view_of_leaf", "autograd.rare.late_flags": "flagged_since newborn without_flag",
+    "autograd.rare.callbacks": "run_queued", "autograd.graph.saved": "packed raw_saved",
+    "autograd.graph.edges": "stand_in", "autograd.rare.options": "plain_options",
+    "autograd.rare.parameter_mistakes": "check_fused refuse_complex refuse_group refuse_names refuse_param "
+    "refuse_params refuse_set warn_of_duplicates", "autograd.rare.unwritable": "number_assigned refuse_leaf "
+    "refuse_real refuse_shape refuse_view_of_leaf", "autograd.rare.late_flags": "flagged_since newborn without_flag",
 })  # fmt: skip

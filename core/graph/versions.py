@@ -108,9 +108,11 @@ def version(tensor) -> int:
 
 def written_since(array, when: int) -> _Writes | None:
     """Return the writes to an array, or its storage, if the last one came after the tick `when`, else None."""
-    source = copied.get(id(array))
-    own = source is None and type(array) is numpy.ndarray and array.base is None  # it is its own storage
-    for written in (array,) if own else (device_of(array).backend.storage(array), array, source and source.storage()):
+    source = copied.get(id(array)) if copied else None
+    if source is None and array.__class__ is numpy.ndarray and array.base is None:  # it is its own storage
+        entry = writes.get(id(array))
+        return entry if entry is not None and entry.last > when else None
+    for written in (device_of(array).backend.storage(array), array, source and source.storage()):
         entry = writes.get(id(written))
         if entry is not None and entry.last > when:
             return entry

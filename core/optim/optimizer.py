@@ -206,14 +206,6 @@ class Optimizer(Hooked):
         # A plain number is how old checkpoints hold a step.
         return from_raw(numpy.array(initial if value is None else value, numpy.float32))
 
-    def fill_state(self):
-        """Make the state of all parameters now; otherwise the step that needs it makes it."""
-        for group in self.param_groups:
-            for name, initial in self.slots(self._plain(group)).items():
-                for p in group["params"]:
-                    if not hasattr(p, "cls_to_become") and not hasattr(p._raw, "alike"):  # lazy, or its class's: later
-                        self.state[p][name] = self._make_slot(p, initial)
-
     @staticmethod
     def _check_record(cls) -> None:
         if cls.update is Optimizer.update and cls.step is Optimizer.step:
@@ -250,10 +242,8 @@ class Optimizer(Hooked):
         Raises TypeError for anything that is not a tensor or has no order, and ValueError for a tensor that is not a
         leaf, is already optimized, lacks a name that the others have, or lacks a required option.
         """
-        if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        if "params" not in param_group:
-            raise KeyError(f"a group of parameters is {{'params': [...], ...}}; this one has {sorted(param_group)}")
+        if not isinstance(param_group, dict) or "params" not in param_group:
+            rare.refuse_group(param_group)
         names, params = _split_names(param_group["params"])
         for p in params:
             self._check_param(p)
@@ -264,12 +254,8 @@ class Optimizer(Hooked):
             if default is required and name not in param_group:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
-        if flag("differentiable", param_group.get("differentiable", False)) and param_group.get("fused"):
-            raise RuntimeError("`fused` does not support `differentiable`; leave one of them out")
-        wrong = [p.dtype for p in params if not p.dtype.is_floating_point] if param_group.get("fused") else ()
-        if wrong:
-            need = "`fused=True` requires all the params to be floating point Tensors"
-            raise RuntimeError(f"{need}, but one is {wrong[0]}: leave `fused` out")
+        if flag("differentiable", param_group.get("differentiable", False)) | bool(param_group.get("fused")):
+            rare.check_fused(param_group)
         if len(set(params)) != len(params):
             rare.warn_of_duplicates()
         for group in self.param_groups:
@@ -280,10 +266,8 @@ class Optimizer(Hooked):
         self.param_groups.append(param_group)
 
     def _check_param(self, p):
-        if not isinstance(p, Tensor):
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
-        if not (p.is_leaf or p.retains_grad or self.defaults.get("differentiable")):
-            raise ValueError("can't optimize a non-leaf Tensor; use a tensor that no operation made, or x.detach()")
+        if not isinstance(p, Tensor) or not (p.is_leaf or p.retains_grad or self.defaults.get("differentiable")):
+            rare.refuse_param(p)
         if p.is_complex() and not self.elementwise and type(self).step is Optimizer.step:
             rare.refuse_complex(self)
         self._complex = self._complex or p.is_complex()
@@ -302,4 +286,4 @@ def _split_names(params):
     return names, [item[1] if isinstance(item, tuple) else item for item in params]
 
 
-lazy_methods(Optimizer, {"optim.checkpoints": "load_state_dict state_dict"})
+lazy_methods(Optimizer, {"optim.checkpoints": "fill_state load_state_dict state_dict"})

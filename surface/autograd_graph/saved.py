@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plugrad import no_grad
-from plugrad.autograd.function_node import FunctionNode, packed
-from plugrad.graph.modes import Region, mode
+from plugrad.autograd.function_node import FunctionNode
+from plugrad.graph.modes import LEAF, Region, mode
 from plugrad.graph.saved import FREED, Packed, is_array
 from plugrad.regions import declare
 from plugrad.tensor.tensor import from_raw
@@ -35,6 +35,14 @@ class saved_tensors_hooks(Region):
         if mode.saved_hooks_refused is not None:
             raise RuntimeError(mode.saved_hooks_refused)
         return {"saved_hooks": (*mode.saved_hooks, (_reading(self.pack_hook), self.unpack_hook))}
+
+
+def packed(pack, saved, unpack) -> Packed:
+    """Return what a hook makes of a tensor that a Function saved, and where its history goes on."""
+    if saved.output is not None:
+        return Packed(pack(from_raw(saved.data)), unpack, saved.output)
+    edge = saved.tensor._live_edge() and saved.tensor._edge
+    return Packed(pack(saved.tensor), unpack, saved.tensor if edge is LEAF else edge)
 
 
 def _reading(pack_hook):

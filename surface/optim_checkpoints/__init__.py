@@ -1,4 +1,4 @@
-"""The state of an optimizer as data, and back: methods of Optimizer."""
+"""The state of an optimizer as data, and back, and made before its first step: methods of Optimizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from plugrad.extend import from_raw
 from plugrad.interrupts import held_back
 from plugrad.nn.migrations import brought_up
 
-__all__ = ["load_state_dict", "state_dict"]
+__all__ = ["fill_state", "load_state_dict", "state_dict"]
+
+
+def fill_state(self):
+    """Make the state of all parameters now; otherwise the step that needs it makes it."""
+    for group in self.param_groups:
+        for name, initial in self.slots(self._plain(group)).items():
+            for p in group["params"]:
+                if not hasattr(p, "cls_to_become") and not hasattr(p._raw, "alike"):  # lazy, or its class's: later
+                    self.state[p][name] = self._make_slot(p, initial)
 
 
 def state_dict(self) -> dict:

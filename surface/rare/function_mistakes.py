@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import warnings
 
 from plugrad import Tensor, nest
@@ -137,6 +138,12 @@ def checked_gradient(node, number, grad, ttype):
     if not have.dtype.is_floating_point and have.dtype.is_complex is not ttype.dtype.is_complex:
         raise RuntimeError(f"{what} {ttype.dtype} but got {have.dtype}: take its .real part, or convert it")
     return grad
+
+
+def needs_by_argument(needs, counts) -> tuple:
+    """Return for each argument whether it is, or has in it, a tensor that requires grad, of `needs` for each tensor."""
+    rest = iter(needs)
+    return tuple([next(rest) if count is None else any([*itertools.islice(rest, count)]) for count in counts])
 
 
 def gradients_of_nested(node, grads) -> list:

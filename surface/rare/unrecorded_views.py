@@ -45,7 +45,7 @@ def follow_flag(tensor, view, generation: int, used) -> bool:
     if view.when == OWN and tensor._edge is None:
         view.when = FOLLOWS
     if view.when == FOLLOWS:
-        stands = mode.records() or isinstance(tensor._edge, Tensor)
+        stands = isinstance(tensor._edge, Tensor) or mode.records()
         tensor._edge = None if base._edge is None else _stand_in(tensor) if stands else LEAF
     looked = used is not None and (view.error is None or mode.records())
     if looked and written_since(tensor._raw, ~view.generation if view.when < 0 else view.when) is not None:
