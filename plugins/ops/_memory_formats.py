@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy
+
 import plugrad
-from plugrad.extend import is_channels_last, new_memory
+from plugrad.extend import is_channels_last, native_function, new_memory
 
 _RANKS = {plugrad.channels_last: 4, plugrad.channels_last_3d: 5}
 
@@ -16,6 +18,33 @@ def empty(xp, shape, dtype, memory_format=None):
         return new_memory(xp.empty(tuple(shape), dtype))
     shape, order = laid_out(shape, memory_format)
     return new_memory(xp.empty(shape, dtype)).transpose(order)
+
+
+_arrange = native_function("arrange", lambda *arrays: NotImplemented)
+_MANY = 1 << 11  # elements from which a copy in C repays the way to it
+
+
+def copy_to(xp, result, array) -> None:
+    """Write an array to another of its shape and dtype, whichever order each is in."""
+    if xp is numpy and array.size >= _MANY:
+        to, source = result, array
+        if not to.flags.c_contiguous:
+            order = sorted(range(to.ndim), key=lambda dim: -to.strides[dim])
+            to, source = to.transpose(order), source.transpose(order)
+        if to.flags.c_contiguous and _arrange(source, to) is None:
+            return
+    result[...] = array
+
+
+def in_rows(xp, array):
+    """The array itself if it is row-major, else a copy that is."""
+    if array.flags.c_contiguous:
+        return array
+    if xp is not numpy or array.size < _MANY:
+        return xp.ascontiguousarray(array)
+    result = xp.empty(array.shape, array.dtype)
+    copy_to(xp, result, array)
+    return result
 
 
 def laid_out(shape, memory_format) -> tuple:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import is_
+
 import numpy
 
 import plugrad
@@ -17,6 +19,8 @@ from plugrad.extend import (
     native_function,
     op,
 )
+
+from ._memory_formats import in_rows
 
 
 def common_dtype(tensors):
@@ -84,6 +88,10 @@ def cat(xp, tensors, dim=0):
 
 
 def _join_in_numpy(tensors, dim, side_by_side):
+    if all([type(one) is numpy.ndarray and one.ndim + side_by_side not in (4, 5) for one in tensors]):
+        rows = [in_rows(numpy, one) for one in tensors]  # no images, whose order the result may have
+        if not all(map(is_, rows, tensors)):
+            return _join(rows, dim, side_by_side)
     return (stack if side_by_side else cat).kernels["*"](numpy, tensors, dim)
 
 

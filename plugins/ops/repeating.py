@@ -6,7 +6,7 @@ import plugrad
 from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, multilinear, native, op
 
 from ._checks import as_int, ints
-from ._memory_formats import empty, empty_in_order, preserves
+from ._memory_formats import copy_to, empty, empty_in_order, preserves
 
 
 @op(variadic="dims", like="input")
@@ -315,7 +315,7 @@ def clone(xp, input, *, memory_format=None):
         return input.copy("K")
     dtype = input.dtype
     copy = empty_in_order(xp, input, dtype) if keeps else empty(xp, input.shape, dtype, memory_format)
-    copy[...] = input
+    copy_to(xp, copy, input)
     return copy
 
 
@@ -341,7 +341,7 @@ def clone_samples(make):
 def arranged(xp, input, other):
     """A copy of `input` with the elements in the order that they have in `other`."""
     copy = empty_in_order(xp, other, input.dtype)
-    copy[...] = input
+    copy_to(xp, copy, input)
     return copy
 
 

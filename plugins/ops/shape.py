@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy
+
 from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, view
 
 from ._checks import dtype_word, ints
+from ._memory_formats import in_rows
 
 
 def reshape_error(shape, size):
@@ -25,6 +28,16 @@ def reshape_error(shape, size):
     return RuntimeError(f"shape '{shape}' is invalid for input of size {size}")
 
 
+_MANY = 1 << 13  # elements from which the copy that a shape may need is worth a way of its own
+
+
+def _reshaped(array, shape):
+    try:
+        return numpy.reshape(array, shape, copy=False)
+    except ValueError:
+        return in_rows(numpy, array).reshape(shape)
+
+
 @view(variadic="shape", node="ViewBackward0")
 def reshape(xp, input, shape):
     """The same elements in another shape: a view if possible, else a copy.
@@ -38,7 +51,10 @@ def reshape(xp, input, shape):
             [3, 4, 5]])
     """
     try:
-        out = input.reshape(shape)
+        if xp is numpy and input.size >= _MANY and not input.flags.c_contiguous:
+            out = _reshaped(input, shape)
+        else:
+            out = input.reshape(shape)
     except ValueError:
         raise reshape_error(shape, input.size) from None
     except TypeError:

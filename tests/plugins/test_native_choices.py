@@ -1,6 +1,7 @@
 """Kernels in C that choose, count, move and weigh elements against those of NumPy: ties, signed zeros, NaN."""
 
 import itertools
+import math
 
 import numpy
 import pytest
@@ -92,6 +93,58 @@ def test_what_is_moved(level):
             assert same(*both(level, "constant_pad_nd", x, pad, -0.0)), pad
         for pad, mode in itertools.product(((1, 1), (1, 2, 3, 0), (5, 0, 1, 4)), ("reflect", "replicate", "circular")):
             assert same(*both(level, "pad_copy", x, pad, mode)), (pad, mode)
+
+
+def arrangements():
+    """Return arrays of many types whose dimensions are in another order than their memory, or have gaps in it."""
+    random = numpy.random.default_rng(0)
+    shapes = (70, 33), (5, 40, 24), (3, 16, 17, 20), (2, 3, 4, 5, 70), (2048, 20), (1, 64, 1, 32)
+    for shape, dtype in itertools.product(shapes, ("f4", "f8", "f2", "i1", "?", "i4", "i8", "c8")):
+        whole = random.integers(0, 100, [n + 1 for n in shape]).astype(dtype)
+        for order in [*itertools.permutations(range(len(shape)))][:: max(1, math.factorial(len(shape)) // 5)]:
+            yield whole[tuple(slice(0, n) for n in shape)].transpose(order)
+            yield whole[tuple(slice(1, None) for n in shape)].transpose(order)
+        yield whole[..., ::2].transpose()
+        yield whole[::-1].transpose()
+        yield numpy.broadcast_to(whole, (3, *whole.shape)).swapaxes(0, 1)
+    rows = numpy.arange(512 * 520.0).reshape(520, 512)
+    yield from (rows.T, rows.astype("f4").T, rows[:, :500].T)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_copies_in_another_order(level):
+    arrange = kernels.module().kernels(level)[1]["arrange"]
+    served = {}
+    for array in arrangements():
+        result = numpy.zeros(array.shape, array.dtype)
+        if arrange(array, result) is None:
+            served[array.dtype.char] = served.get(array.dtype.char, 0) + 1
+            assert (result == array).all(), (array.shape, array.strides, array.dtype)
+        else:
+            assert not result.any()
+    assert all(served.get(char, 0) > 5 for char in "fdeb?il"), served
+    turned = numpy.zeros((4, 5), "f4").T
+    assert arrange(turned, turned) is NotImplemented  # the result has no contiguous rows
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.complex64])
+@pytest.mark.parametrize("order", [(1, 0, 2, 3), (0, 2, 3, 1), (3, 1, 2, 0), (0, 3, 1, 2)])
+def test_copies_of_tensors_in_another_order(order, dtype):
+    """What is copied in C is in the order that the copies of small tensors have, which NumPy makes."""
+    for shape in (16, 9, 12, 20), (2, 3, 2, 4):
+        x = torch.arange(math.prod(shape)).reshape(shape).to(dtype).permute(order)
+        expected = numpy.ascontiguousarray(x.float().numpy() if dtype is torch.bfloat16 else x.numpy())
+        nhwc = x.clone(memory_format=torch.channels_last)
+        assert nhwc.is_contiguous(memory_format=torch.channels_last)
+        rows = expected.reshape(shape[order[0]], -1)
+        copies = x.contiguous(), x.clone(memory_format=torch.contiguous_format), nhwc, x.clone()
+        for copy, wanted in (*((copy, expected) for copy in copies), (x.reshape(len(x), -1), rows)):
+            assert (copy.float() if dtype is torch.bfloat16 else copy).numpy().tobytes() == wanted.tobytes()
+        assert copies[0].is_contiguous() and copies[1].is_contiguous() 
+        flat = x.reshape(len(x), -1, shape[order[3]])
+        joined = torch.cat([flat, flat.transpose(1, 2).contiguous().transpose(1, 2)], 1)
+        assert joined.is_contiguous() and (joined[:, : flat.shape[1]] == flat).all()
+        assert (joined[:, flat.shape[1] :] == flat).all()
 
 
 @pytest.mark.parametrize("level", LEVELS)
