@@ -24,9 +24,9 @@ _arrange = native_function("arrange", lambda *arrays: NotImplemented)
 _MANY = 1 << 11  # elements from which a copy in C repays the way to it
 
 
-def copy_to(xp, result, array) -> None:
+def copy_to(result, array) -> None:
     """Write an array to another of its shape and dtype, whichever order each is in."""
-    if xp is numpy and array.size >= _MANY:
+    if array.__class__ is numpy.ndarray and array.size >= _MANY:
         to, source = result, array
         if not to.flags.c_contiguous:
             order = sorted(range(to.ndim), key=lambda dim: -to.strides[dim])
@@ -40,10 +40,10 @@ def in_rows(xp, array):
     """The array itself if it is row-major, else a copy that is."""
     if array.flags.c_contiguous:
         return array
-    if xp is not numpy or array.size < _MANY:
+    if array.__class__ is not numpy.ndarray or array.size < _MANY:
         return xp.ascontiguousarray(array)
     result = xp.empty(array.shape, array.dtype)
-    copy_to(xp, result, array)
+    copy_to(result, array)
     return result
 
 

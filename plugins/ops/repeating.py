@@ -315,7 +315,7 @@ def clone(xp, input, *, memory_format=None):
         return input.copy("K")
     dtype = input.dtype
     copy = empty_in_order(xp, input, dtype) if keeps else empty(xp, input.shape, dtype, memory_format)
-    copy_to(xp, copy, input)
+    copy_to(copy, input)
     return copy
 
 
@@ -341,7 +341,7 @@ def clone_samples(make):
 def arranged(xp, input, other):
     """A copy of `input` with the elements in the order that they have in `other`."""
     copy = empty_in_order(xp, other, input.dtype)
-    copy_to(xp, copy, input)
+    copy_to(copy, input)
     return copy
 
 

@@ -51,7 +51,7 @@ def reshape(xp, input, shape):
             [3, 4, 5]])
     """
     try:
-        if xp is numpy and input.size >= _MANY and not input.flags.c_contiguous:
+        if input.__class__ is numpy.ndarray and input.size >= _MANY and not input.flags.c_contiguous:
             out = _reshaped(input, shape)
         else:
             out = input.reshape(shape)

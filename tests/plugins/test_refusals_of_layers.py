@@ -134,4 +134,6 @@ def test_convolutions_name_the_types_that_differ():
     def call(lib, input, weight):
         lib.nn.functional.conv1d(*(lib.ones(2, 2, 2, dtype=getattr(lib, name)) for name in (input, weight)))
 
-    agree(itertools.product(["float32", "float64", "float16", "int64"], repeat=2), call)
+    # Where the processor computes halves, PyTorch has another kernel for them, which has other words.
+    halves = [] if torch.ops.mkldnn._is_mkldnn_fp16_supported() else ["float16"]
+    agree(itertools.product(["float32", "float64", *halves, "int64"], repeat=2), call)
