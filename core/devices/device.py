@@ -207,7 +207,7 @@ class TensorType:
         """Return a new array of ones; without data on a symbolic device."""
         if self.symbolic:
             return self.backend.empty(shape, self.np)
-        return self.xp.ones(shape, self.np) if shape else self.xp.array(1, self.np)  # four times as fast
+        return self.xp.array(1, self.np) if shape == () else self.xp.ones(shape, self.np)  # four times as fast
 
     def zeros(self, shape):
         """Return a new array of zeros; without data on a symbolic device."""
