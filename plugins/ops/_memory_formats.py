@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy
 
 import plugrad
+from plugrad import kernels
 from plugrad.extend import is_channels_last, native_function, new_memory
 
 _RANKS = {plugrad.channels_last: 4, plugrad.channels_last_3d: 5}
@@ -21,12 +24,13 @@ def empty(xp, shape, dtype, memory_format=None):
 
 
 _arrange = native_function("arrange", lambda *arrays: NotImplemented)
-_MANY = 1 << 11  # elements from which a copy in C repays the way to it
+# Elements from which a copy in C repays the way to it, where there is one.
+MANY = 1 << 12 if kernels.is_native(_arrange) else sys.maxsize
 
 
 def copy_to(result, array) -> None:
     """Write an array to another of its shape and dtype, whichever order each is in."""
-    if array.__class__ is numpy.ndarray and array.size >= _MANY:
+    if array.__class__ is numpy.ndarray and array.size >= MANY:
         to, source = result, array
         if not to.flags.c_contiguous:
             order = sorted(range(to.ndim), key=lambda dim: -to.strides[dim])
@@ -40,7 +44,7 @@ def in_rows(xp, array):
     """The array itself if it is row-major, else a copy that is."""
     if array.flags.c_contiguous:
         return array
-    if array.__class__ is not numpy.ndarray or array.size < _MANY:
+    if array.__class__ is not numpy.ndarray or array.size < MANY:
         return xp.ascontiguousarray(array)
     result = xp.empty(array.shape, array.dtype)
     copy_to(result, array)

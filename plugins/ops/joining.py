@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import is_
-
 import numpy
 
 import plugrad
@@ -20,7 +18,7 @@ from plugrad.extend import (
     op,
 )
 
-from ._memory_formats import in_rows
+from ._memory_formats import MANY, in_rows
 
 
 def common_dtype(tensors):
@@ -88,10 +86,9 @@ def cat(xp, tensors, dim=0):
 
 
 def _join_in_numpy(tensors, dim, side_by_side):
-    if all([type(one) is numpy.ndarray and one.ndim + side_by_side not in (4, 5) for one in tensors]):
-        rows = [in_rows(numpy, one) for one in tensors]  # no images, whose order the result may have
-        if not all(map(is_, rows, tensors)):
-            return _join(rows, dim, side_by_side)
+    plain = all([type(one) is numpy.ndarray and one.ndim + side_by_side not in (4, 5) for one in tensors])
+    if plain and any([one.size >= MANY and not one.flags.c_contiguous for one in tensors]):
+        return _join([in_rows(numpy, one) for one in tensors], dim, side_by_side)  # no images, which have an order
     return (stack if side_by_side else cat).kernels["*"](numpy, tensors, dim)
 
 

@@ -7,7 +7,7 @@ import numpy
 from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, view
 
 from ._checks import dtype_word, ints
-from ._memory_formats import in_rows
+from ._memory_formats import MANY, in_rows
 
 
 def reshape_error(shape, size):
@@ -26,9 +26,6 @@ def reshape_error(shape, size):
             "size -1 can be any value and is ambiguous; give every size"
         )
     return RuntimeError(f"shape '{shape}' is invalid for input of size {size}")
-
-
-_MANY = 1 << 13  # elements from which the copy that a shape may need is worth a way of its own
 
 
 def _reshaped(array, shape):
@@ -51,7 +48,7 @@ def reshape(xp, input, shape):
             [3, 4, 5]])
     """
     try:
-        if input.__class__ is numpy.ndarray and input.size >= _MANY and not input.flags.c_contiguous:
+        if input.size >= MANY and input.__class__ is numpy.ndarray and not input.flags.c_contiguous:
             out = _reshaped(input, shape)
         else:
             out = input.reshape(shape)
