@@ -87,7 +87,8 @@ def shapes():
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_running_sums(backward):
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_sums_and_products(name, backward):
     """In the bits of sums one after the other in float64, at all levels: those that cancel show another order."""
     random, turn = numpy.random.default_rng(0), -1 if backward else 1
     for (rows, n), special in itertools.product(shapes(), (0.0, numpy.inf, numpy.nan)):
@@ -95,15 +96,15 @@ def test_running_sums(backward):
         double[-1, n // 2] = special
         double[0, : n // 2] = numpy.resize([1e8, 3e-5, -1e8, 1e-4], n // 2)
         single = double.astype(numpy.float32)
-        results = [[functions(level)["cumsum"](x, 1, backward) for x in (single, double)] for level in LEVELS]
+        results = [[functions(level)[name](x, 1, backward) for x in (single, double)] for level in LEVELS]
         for here in results:
             assert all(a.tobytes() == b.tobytes() for a, b in zip(here, results[0], strict=True))
         for x, sums in zip((single, double), results[0], strict=True):
             with numpy.errstate(all="ignore"):
-                exact = x[:, ::turn].cumsum(1, "float64")[:, ::turn].astype(x.dtype)
+                exact = getattr(x[:, ::turn], name)(1, "float64")[:, ::turn].astype(x.dtype)
             assert numpy.array_equal(sums, exact, equal_nan=True)
         for level in LEVELS:  # along another dimension
-            across = functions(level)["cumsum"](numpy.ascontiguousarray(double.T), 0, backward)
+            across = functions(level)[name](numpy.ascontiguousarray(double.T), 0, backward)
             assert numpy.array_equal(across.T, results[0][1], equal_nan=True)
 
 
