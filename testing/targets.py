@@ -105,7 +105,8 @@ def _by_name(name) -> Subject:
     promised = registry.find(name) if "." in name else None
     if promised is not None:
         return _of_entry(name, promised)
-    raise LookupError(f"there is nothing named {name!r} to check{errors.suggestion(name, _known_names())}")
+    hint = "; a package has to be installed first" if "-" in name else errors.suggestion(name, _known_names())
+    raise LookupError(f"there is nothing named {name!r} to check{hint}")
 
 
 def _entries() -> list:

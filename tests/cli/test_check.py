@@ -447,6 +447,8 @@ def test_the_pytest_plugin(tmp_path):
     assert f"{listed.stdout.count('sin::sin-')} tests collected" in listed.stdout, listed.stdout + listed.stderr
     unknown = distribution_builder.run(None, arguments=[*run, "--plugrad", "nowhere"], cwd=tmp_path)
     assert unknown.returncode == 4 and "nothing named 'nowhere'" in unknown.stdout + unknown.stderr
+    absent = distribution_builder.run(None, arguments=[*run, "--plugrad", "plugrad-not-here"], cwd=tmp_path)
+    assert absent.returncode == 4 and "has to be installed first" in absent.stdout + absent.stderr
 
 
 def test_a_damaged_memory_of_finished_checks(tmp_path, monkeypatch):
