@@ -20,6 +20,7 @@ from plugrad.interrupts import process_lock
 from plugrad.process_state import settings
 from plugrad.process_state.changes import GONE, files, is_from, is_ours, is_right, remove_covers, shown
 from plugrad.process_state.endings import DAEMONS, THREADS, left_running
+from plugrad.process_state.kinds import is_whole
 from plugrad.process_state.of_interpreter import PRIORITY
 from plugrad.process_state.of_python import FILTERS
 from plugrad.process_state.output import Files, Heard, ToStandardError, is_alone, quiet_threads
@@ -48,7 +49,8 @@ class ProcessState:
         self.names, self.replaced = None, False
         self.seen = _NEVER  # what names, functions and records led to when this was repaired, if nothing was wrong
         if names:
-            loader.load_ours()  # else what is changed of these would be all that was ever seen of them
+            with _loading_ours:  # two threads that import modules in two orders may each get one half done
+                loader.load_ours()  # else what is changed of these would be all that was ever seen of them
             with _lock:
                 (self.names, self.values), (self.tables, self.records) = _look(after), _look_at_records(after)
                 self.classes, self.bases = [*_classes], [*map(_bases, _classes)]
@@ -178,7 +180,7 @@ _unsorted: list = []  # functions that names lead to since these were last liste
 _HEAP, _FLAGS = 1 << 9, 3 << 8  # of classes whose names can be set, and of those that say whether they can
 _INSIDE = "__code__", "__defaults__", "__kwdefaults__"
 _inside, _bases = attrgetter(*_INSIDE), attrgetter("__bases__")
-_lock = process_lock()
+_lock, _loading_ours = process_lock(), process_lock()
 
 
 def _parts(own) -> list:
@@ -228,7 +230,7 @@ def _look(after=None) -> tuple[dict, list | None]:
         if len(changed) < len(names) and all([_copy_again(holder, names) for holder in changed]):
             _seen[1] = now
             return dict(names), now
-    whole = [one for one in modules if not getattr(getattr(one, "__spec__", None), "_initializing", False)]
+    whole = [one for one in modules if is_whole(one)]
     for module in whole:
         if not _is_same(_copies.get(module, _NOTHING), vars(module)):
             _copy(module)
@@ -318,27 +320,41 @@ def _is_same(before, now) -> bool:
 
 
 class _FirstImports:
-    """Looks at each module that is imported for the first time, and is watched, before anybody can change it."""
+    """Has each module that is imported for the first time, and is watched, looked at before anybody can change it.
 
-    def __init__(self, names):
-        self.names = names
+    It stays on `sys.meta_path` for good: a thread that is walking along that list would miss a finder if one in front
+    of it were taken away.
+    """
+
+    def __init__(self):
+        self.watching = []  # the names of the states of those who are loading a plugin
+
+    def watch(self, names) -> None:
+        with _lock:
+            self.watching.append(names)
+            if not sys.meta_path or sys.meta_path[0] is not self:
+                sys.meta_path.insert(0, self)
+
+    def forget(self, names) -> None:
+        with _lock:
+            self.watching[:] = [one for one in self.watching if one is not names]
 
     def find_spec(self, name, path=None, target=None):
-        if not name.startswith("plugrad.") and name not in _OTHERS:
+        if not self.watching or not name.startswith("plugrad.") and name not in _OTHERS:
             return None
-        others = [finder for finder in sys.meta_path if type(finder) is not _FirstImports]  # other threads have theirs
+        others = [finder for finder in sys.meta_path[:] if finder is not self]
         specs = (finder.find_spec(name, path, target) for finder in others)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Looking(spec.loader, self.names)
+            spec.loader = _Looking(spec.loader, self.watching)
         return spec
 
 
 class _Looking:
-    """A loader that has the names of what it loads copied."""
+    """A loader that has the names of what it loads copied for all who are watching."""
 
-    def __init__(self, loader, names):
-        self.loader, self.names = loader, names
+    def __init__(self, loader, watching):
+        self.loader, self.watching = loader, watching
 
     def create_module(self, spec):
         return self.loader.create_module(spec)
@@ -346,14 +362,18 @@ class _Looking:
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self.loader
         self.loader.exec_module(module)
+        classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__[:7] == "plugrad"]
         with _lock:  # whole by now: one that it imports itself may have been looked at with half of its names
-            classes = [one for one in vars(module).values() if isinstance(one, type) and one not in self.names]
-            for holder in (module, *(one for one in classes if one.__module__[:7] == "plugrad")):
-                _copy(holder)
-                _first[holder] = set(_copies[holder])
-                self.names[holder] = _copies[holder]
-                if isinstance(holder, type):
-                    _classes[holder] = None
+            for names in self.watching:
+                for holder in (module, *(one for one in classes if one not in names)):
+                    _copy(holder)
+                    _first[holder] = set(_copies[holder])
+                    names[holder] = _copies[holder]
+                    if isinstance(holder, type):
+                        _classes[holder] = None
+
+
+_first_imports = _FirstImports()
 
 
 class Contained:
@@ -372,9 +392,8 @@ class Contained:
         self.builtins = dict(builtins.__dict__)
         self.state, self.withheld = ProcessState(self.names), Withheld()
         self.withheld.__enter__()
-        self.finder = _FirstImports(self.state.names) if self.names else None
         if self.names:
-            sys.meta_path.insert(0, self.finder)
+            _first_imports.watch(self.state.names)
         self.output, self.files = None, Files()
         if sys.stdout is not None and sys.stderr is not None:
             self.output, self.errors = ToStandardError(sys.stdout), sys.stderr
@@ -387,7 +406,7 @@ class Contained:
         changed = [f"builtins.{name}" for name, one in self.builtins.items() if known.get(name) is not one]
         known.update(self.builtins)
         changed = [name for name in changed if name != "builtins._"]  # which the prompt of Python sets
-        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self.finder]
+        _first_imports.forget(self.state.names)
         if self.output is not None:
             self.output.thread = None  # whoever kept it writes to the standard output from now on
             given = self.output, self.errors

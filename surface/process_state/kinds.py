@@ -50,7 +50,7 @@ class Chain(Setting):
     @staticmethod
     def _others(entries):
         """Return the entries but for those of plugrad's that watch what is imported, in any thread."""
-        return [one for one in entries if not type(one).__module__.startswith("plugrad.")]
+        return [one for one in entries[:] if not type(one).__module__.startswith("plugrad.")]  # others add some
 
     def _restore(self, entries, before):
         others = self._others(entries)
@@ -146,9 +146,30 @@ def identical(before: dict, now: dict) -> bool:
     return len(before) == len(now) and all(map(is_, before.values(), now.values())) and [*before] == [*now]
 
 
+def spec_of(module):
+    """Return a module's `__spec__`, without asking one that is imported, or puts another in its place, when asked."""
+    try:
+        return object.__getattribute__(module, "__dict__").get("__spec__")
+    except AttributeError:  # None, and what has no attributes
+        return None
+
+
+def is_whole(module) -> bool:
+    """Whether no thread is still importing a module."""
+    return not getattr(spec_of(module), "_initializing", False)
+
+
+def imported(name):
+    """Return a module; None if it isn't imported, or only being imported."""
+    module = sys.modules.get(name)
+    return module if is_whole(module) else None
+
+
 def of_module(name, read, write, default):
     """Return functions that read and write what a module of Python's keeps; `default` until it is imported."""
-    return (
-        lambda: read(sys.modules[name]) if name in sys.modules else default,
-        lambda value: write(sys.modules[name], value),
-    )
+
+    def read_it():
+        module = imported(name)
+        return default if module is None else read(module)
+
+    return read_it, lambda value: write(sys.modules[name], value)

@@ -16,18 +16,20 @@ import warnings
 import numpy
 
 from plugrad.process_state.endings import Handlers, Threads
-from plugrad.process_state.kinds import Chain, Setting, Table, identical, of_module
+from plugrad.process_state.kinds import Chain, Setting, Table, identical, imported, is_whole, of_module, spec_of
 from plugrad.process_state.of_interpreter import OF_INTERPRETER
+from plugrad.process_state.output import is_alone
 
 # ---------------------------------------------------------------------------------------------------- random numbers
 
 
-_dumps, _loads = pickle.dumps, pickle.loads  # now: a plugin may have put others in their place when these are needed
+# Now: a plugin may have put others in their place when these are needed.
+_dumps, _loads, _clock, _sleep = pickle.dumps, pickle.loads, time.monotonic, time.sleep
 
 
 def _read_numpy():
     """Return the generator behind NumPy's random functions, and its state."""
-    if "numpy.random" not in sys.modules:
+    if imported("numpy.random") is None:
         return None
     return numpy.random.get_bit_generator(), _dumps(numpy.random.get_state(legacy=False))
 
@@ -41,7 +43,8 @@ def _write_numpy(kept) -> None:
 
 
 def _read_python():
-    return sys.modules["random"].getstate() if "random" in sys.modules else None
+    random = imported("random")
+    return None if random is None else random.getstate()
 
 
 def _write_python(state) -> None:
@@ -197,20 +200,12 @@ def _write_logging(logging, values) -> None:
         logger.handlers[:] = [part for part in parts if hasattr(part, "emit")]
 
 
-def _spec(module):
-    """Return a module's `__spec__`, without asking one that is imported, or puts another in its place, when asked."""
-    try:
-        return object.__getattribute__(module, "__dict__").get("__spec__")
-    except AttributeError:  # None, and what has no attributes
-        return None
-
-
 _LOOKED_FOR = "torch", "cupy", "cupyx", "scipy"  # what plugrad stands for, or imports where it is needed
 
 
 def _is_planted(name, module) -> bool:
     """Whether a module came under a name by which no import would have found it."""
-    spec = _spec(module)
+    spec = spec_of(module)
     return module is not None and (spec is None or spec.name != name)
 
 
@@ -224,7 +219,13 @@ class _Modules(Table):
         self._last = {}, {}  # the modules when they were last read, and those of them that were whole
 
     def same(self, before, now):
-        return before is now or not self._changed(before)
+        if before is now:
+            return True
+        # At the end of an import a thread takes the module's name away, and enters it again as the last one.
+        until = _clock() + 1
+        while any([name not in sys.modules for name in before]) and not is_alone() and _clock() < until:
+            _sleep(0.001)
+        return not self._changed(before)
 
     def changes(self, before, now):
         return [f"sys.modules ({', '.join(sorted(self._changed(before)))})"]
@@ -234,8 +235,7 @@ class _Modules(Table):
         now = dict(sys.modules)
         before, whole = self._last
         if len(before) != len(whole) or not identical(before, now):
-            known = [(name, one, _spec(one)) for name, one in now.items()]
-            whole = {name: one for name, one, spec in known if not getattr(spec, "_initializing", False)}
+            whole = {name: one for name, one in now.items() if is_whole(one)}
             self._last = now, whole
         return whole
 

@@ -14,7 +14,7 @@ from plugrad.graph import modes
 from plugrad.graph.modes import mode
 from plugrad.nn import Module, conversion
 from plugrad.optim import hooks as optim_hooks
-from plugrad.process_state.kinds import Registered, Setting, Table, same
+from plugrad.process_state.kinds import Registered, Setting, Table, imported, same
 from plugrad.process_state.of_python import OF_PYTHON
 from plugrad.process_state.owners import is_common
 from plugrad.tensor import random
@@ -59,11 +59,11 @@ def _write_modes(values) -> None:
 
 def _registered(label, module, name):
     """Return a setting for a table of classes that a room keeps, where that is imported."""
-    return Registered(label, lambda: getattr(sys.modules.get(module), name, {}))
+    return Registered(label, lambda: getattr(imported(module), name, {}))
 
 
 def _read_trusted() -> list:
-    return list(getattr(sys.modules.get("plugrad.serialization.safe_globals"), "_trusted", ()))
+    return list(getattr(imported("plugrad.serialization.safe_globals"), "_trusted", ()))
 
 
 def _write_trusted(before) -> None:
@@ -84,7 +84,7 @@ class _Trusted(Setting):
 
 
 def _read_validation():
-    room = sys.modules.get("plugrad.distributions.distribution")
+    room = imported("plugrad.distributions.distribution")
     return __debug__ if room is None else room.Distribution._validate_args
 
 
@@ -140,7 +140,7 @@ def _write_ways(names) -> None:
 
 
 def _switches() -> list:
-    return getattr(sys.modules.get("plugrad.backends.switches"), "known", [])
+    return getattr(imported("plugrad.backends.switches"), "known", [])
 
 
 def _read_switches() -> dict:
@@ -161,14 +161,14 @@ def _write_switches(turned) -> None:
 
 
 def _read_always() -> bool:
-    return getattr(sys.modules.get("plugrad.backends.warned_once"), "_always", {"mode": False})["mode"]
+    return getattr(imported("plugrad.backends.warned_once"), "_always", {"mode": False})["mode"]
 
 
 def _of_room(module, name, copy=None):
     """Return functions that read and write a setting of a room beside the core, as long as it is not imported."""
 
     def read():
-        room = sys.modules.get(module)
+        room = imported(module)
         value = None if room is None else getattr(room, name)
         return value if copy is None else copy(value or ())
 
@@ -209,7 +209,7 @@ def _write_generators(states) -> None:
 
 def _read_threads():
     """Return what `set_num_threads` was given; counting the threads each time would take too long."""
-    return getattr(sys.modules.get("plugrad.backends"), "_threads", {}).get("now")
+    return getattr(imported("plugrad.backends"), "_threads", {}).get("now")
 
 
 def _write_threads(number) -> None:
@@ -223,7 +223,7 @@ NUMBER_OF_THREADS = Setting("the number of threads", _read_threads, _write_threa
 
 
 def _read_deterministic():
-    room = sys.modules.get("plugrad.backends")
+    room = imported("plugrad.backends")
     return dict(getattr(room, "_deterministic", {})) or {"mode": False, "warn_only": False}
 
 
