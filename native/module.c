@@ -292,70 +292,7 @@ end:
 
 static PyMethodDef call_method = {"kernel", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
 
-/* Whether an array can be joined with the first of several: of one type and dtype, and, but for one dimension, one shape. */
-static int fits(PyArrayObject *first, PyArrayObject *x, int free_dim) {
-    if (Py_TYPE((PyObject *)x) != &PyArray_Type || !PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISBEHAVED_RO(x)) return 0;
-    if (PyArray_DESCR(x) != PyArray_DESCR(first) || PyArray_NDIM(x) != PyArray_NDIM(first)) return 0;
-    for (int d = 0; d < PyArray_NDIM(x); d++)
-        if (d != free_dim && PyArray_DIMS(x)[d] != PyArray_DIMS(first)[d]) return 0;
-    return 1;
-}
-
-static void copy_rows(char *to, const char *from, int64_t rows, int64_t bytes, int64_t step) {
-    if (bytes == 4)
-        for (int64_t i = 0; i < rows; i++) memcpy(to + i * step, from + i * 4, 4);
-    else if (bytes == 8)
-        for (int64_t i = 0; i < rows; i++) memcpy(to + i * step, from + i * 8, 8);
-    else
-        for (int64_t i = 0; i < rows; i++) memcpy(to + i * step, from + i * bytes, bytes);
-}
-
-/* (arrays, dimension, whether it is a new one): the arrays one after the other, or side by side in a new dimension. */
-static PyObject *join(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-    const bound *b = PyCapsule_GetPointer(self, NAME);
-    if (n != 3 || !(PyTuple_Check(args[0]) || PyList_Check(args[0])) || !PyLong_Check(args[1])) return declined(b, args, n);
-    PyObject *all = PySequence_Tuple(args[0]); /* a list may change while other threads run */
-    if (!all) return NULL;
-    Py_ssize_t count = PyTuple_Size(all);
-    PyArrayObject *first = count ? (PyArrayObject *)PyTuple_GetItem(all, 0) : NULL;
-    long dim = PyLong_AsLong(args[1]);
-    if (dim == -1 && PyErr_Occurred()) PyErr_Clear(), first = NULL;
-    const int lifted = args[2] == Py_True;
-    if (!first || Py_TYPE((PyObject *)first) != &PyArray_Type || PyArray_TYPE(first) == NPY_OBJECT) goto decline;
-    const int ndim = PyArray_NDIM(first) + lifted;
-    if (dim < 0) dim += ndim;
-    if (dim < 0 || dim >= ndim || ndim > 32) goto decline;
-    npy_intp shape[32];
-    for (int d = 0, from = 0; d < ndim; d++) shape[d] = lifted && d == dim ? 1 : PyArray_DIMS(first)[from++];
-    int64_t rows = 1, inner = PyArray_ITEMSIZE(first);
-    for (int d = 0; d < ndim; d++) *(d < dim ? &rows : &inner) *= d == dim ? 1 : shape[d];
-    shape[dim] = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyArrayObject *x = (PyArrayObject *)PyTuple_GetItem(all, i);
-        if (!fits(first, x, lifted ? -1 : (int)dim)) goto decline;
-        shape[dim] += lifted ? 1 : PyArray_DIMS(x)[dim];
-    }
-    PyArray_Descr *type = PyArray_DESCR(first);
-    Py_INCREF((PyObject *)type); /* PyArray_Empty takes it */
-    PyObject *result = PyArray_Empty(ndim, shape, type, 0);
-    if (result) {
-        const int64_t step = shape[dim] * inner;
-        char *to = PyArray_DATA((PyArrayObject *)result);
-        PyThreadState *state = rows * step > MUCH * 8 ? PyEval_SaveThread() : NULL;
-        for (Py_ssize_t i = 0; i < count; i++) {
-            PyArrayObject *x = (PyArrayObject *)PyTuple_GetItem(all, i);
-            const int64_t bytes = (lifted ? 1 : PyArray_DIMS(x)[dim]) * inner;
-            copy_rows(to, PyArray_DATA(x), rows, bytes, step);
-            to += bytes;
-        }
-        if (state) PyEval_RestoreThread(state);
-    }
-    Py_DECREF(all);
-    return result;
-decline:
-    Py_DECREF(all);
-    return declined(b, args, n);
-}
+#include "joining.inc"
 
 static PyMethodDef join_method = {"join", (PyCFunction)(void (*)(void))join, METH_FASTCALL, NULL};
 

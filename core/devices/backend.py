@@ -42,6 +42,10 @@ class Backend:
         """Return the array in another dtype."""
         return array.astype(dtype)
 
+    def copy(self, array):
+        """Return a copy of the array with its elements in row-major order."""
+        return array.copy()
+
     def available(self) -> str | None:
         """Return None when the device works here, else the reason why not."""
         return None
@@ -117,19 +121,14 @@ class Backend:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", backend.name):
             raise TypeError(f"the device type {backend.name!r} must be in lower case, as in 'cuda'")
         cls = backend if isinstance(backend, type) else type(backend)
-        if backend.symbolic:
-            missing = [name for name in ("empty", "view") if getattr(cls, name) is getattr(Backend, name)]
-            if missing:
-                raise TypeError(
-                    f"backend {backend.name!r} is symbolic and has no {' and no '.join(missing)}: derive it from "
-                    "SymbolicBackend"
-                )
-            return
-        missing = [name for name in ("from_numpy", "to_numpy") if getattr(cls, name) is getattr(Backend, name)]
+        needed = ("empty", "view") if backend.symbolic else ("from_numpy", "to_numpy")
+        missing = [name for name in needed if getattr(cls, name) is getattr(Backend, name)]
         # A class may find its array module only when an instance is made.
-        if not isinstance(backend, type):
+        if not backend.symbolic and not isinstance(backend, type):
             missing += [name for name in ("xp", "array_type") if getattr(backend, name, None) is None]
         if missing:
-            raise TypeError(f"backend {backend.name!r} has no {' and no '.join(missing)}")
+            lacks = f"has no {' and no '.join(missing)}"
+            lacks = f"is symbolic and {lacks}: derive it from SymbolicBackend" if backend.symbolic else lacks
+            raise TypeError(f"backend {backend.name!r} {lacks}")
 
 registry.declare_kind("backends", home="backends", base=Backend, what="classes or records", named_by="name")

@@ -73,6 +73,8 @@ class Functions:
 _halve = native_function("halve", lambda *arrays: NotImplemented)
 _HALVES = {"fe", "ef", "fE", "Ef"}  # float32 to float16 and bfloat16 (E), and back
 _MANY = 64  # elements from which on this is quicker than NumPy
+_arrange = native_function("arrange", lambda *arrays: NotImplemented)
+_LONG, _WIDE = 1 << 15, 1 << 12  # the same of copies, and of those in another order
 
 
 class CPU(Backend):
@@ -106,6 +108,13 @@ class CPU(Backend):
             return array.astype(dtype)
         with numpy.errstate(all="ignore"):  # what is too large becomes infinite
             return array.astype(dtype)
+
+    def copy(self, array):
+        if array.size >= (_LONG if array.flags.c_contiguous else _WIDE):
+            result = numpy.empty(array.shape, array.dtype)
+            if _arrange(array, result) is None:
+                return result
+        return array.copy()
 
     def generator(self, seed):
         return Source(seed)

@@ -24,8 +24,13 @@ def empty(xp, shape, dtype, memory_format=None):
 
 
 _arrange = native_function("arrange", lambda *arrays: NotImplemented)
-# Elements from which a copy in C repays the way to it, where there is one.
-MANY = 1 << 12 if kernels.is_native(_arrange) else sys.maxsize
+# Elements from which a copy in C repays the way to it, where there is one: in another order, and in the same.
+MANY, _LONG = (1 << 12, 1 << 15) if kernels.is_native(_arrange) else (sys.maxsize, sys.maxsize)
+
+
+def is_long(array) -> bool:
+    """Whether to copy an array by several threads takes less time, even in the order that it has."""
+    return array.__class__ is numpy.ndarray and array.size >= _LONG
 
 
 def copy_to(result, array) -> None:

@@ -109,6 +109,8 @@ def arrangements():
         yield numpy.broadcast_to(whole, (3, *whole.shape)).swapaxes(0, 1)
     rows = numpy.arange(512 * 520.0).reshape(520, 512)
     yield from (rows.T, rows.astype("f4").T, rows[:, :500].T)
+    blocks = numpy.arange(3 * 70001.0).reshape(3, 70001)  # rows of many blocks, some of which threads copy
+    yield from (blocks, blocks[:, 1:], blocks[1:, :70000].astype("f4"), blocks[:, :513], blocks.ravel().astype("i1"))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -125,6 +127,42 @@ def test_copies_in_another_order(level):
     assert all(served.get(char, 0) > 5 for char in "fdeb?il"), served
     turned = numpy.zeros((4, 5), "f4").T
     assert arrange(turned, turned) is NotImplemented  # the result has no contiguous rows
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(3, 400, 301), (70000, 2, 1), (1, 1, 100003), (2, 3, 5)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "c16"])
+def test_arrays_that_threads_join(shape, dim, dtype):
+    arrays = [numpy.arange(math.prod(shape)).reshape(shape).astype(dtype) for _ in range(3)]
+    arrays[1] = arrays[1][(slice(None),) * dim + (slice(0, 1),)].copy() + 1
+    tensors = [torch.from_numpy(array) for array in arrays]
+    assert numpy.array_equal(torch.cat(tensors, dim).numpy(), numpy.concatenate(arrays, dim))
+    assert numpy.array_equal(torch.stack(tensors[::2], dim).numpy(), numpy.stack(arrays[::2], dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8, torch.complex128])
+def test_long_copies(dtype):
+    x = torch.arange(300 * 401).reshape(300, 401).to(dtype)
+    for view in x, x.t(), x[:, 1:], x[1:, ::2], x.flip(0), x[:1].expand(90, 401), x.reshape(2, 150, 401).mT:
+        assert torch.equal(view.clone(), view)
+        assert 0 in view.stride() or view.clone().stride() == torch.from_numpy(view.numpy().copy("K")).stride()
+        assert torch.equal(torch.empty_like(view).copy_(view), view)
+        assert torch.equal(torch.zeros(view.shape, dtype=dtype).copy_(view), view)
+    assert torch.equal(x.clone().copy_(x.clone()), x) and x.copy_(x) is x
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x[1:].copy_(x[:-1])
+
+
+def test_gradients_that_are_copied():
+    """Leaves that share one gradient, or see a part of it, each get memory of their own."""
+    g = torch.randn(700, 300)
+    x, y, z = (torch.randn(700, 300, requires_grad=True) for _ in range(3))
+    (x + y).backward(g)
+    torch.cat([z.t(), torch.zeros(1, 700)]).backward(torch.cat([g.t(), g.new_ones(1, 700)]))
+    for leaf in x, y, z:
+        assert torch.equal(leaf.grad, g) and leaf.grad.is_contiguous()
+        leaf.grad.zero_()
+    assert g.count_nonzero() == g.numel()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.complex64])
