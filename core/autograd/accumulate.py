@@ -21,6 +21,7 @@ import sys
 
 import numpy
 
+from plugrad.devices.device import device_of
 from plugrad.graph import rare
 from plugrad.graph.modes import LEAF, mode
 from plugrad.graph.versions import touch
@@ -31,12 +32,12 @@ from plugrad.tensor.views import copies
 _count = getattr(sys, "getrefcount", None) or (lambda array: sys.maxsize)
 
 
-def own(arrays: list, copy):
-    """Take the last array out of the list that holds it for the caller; return `copy(array)` if others hold it."""
+def own(arrays: list):
+    """Take the last array out of the list that holds it for the caller; return a copy if anybody else holds it."""
     array = arrays.pop()
     if array.base is None and _count(array) <= _UNSHARED and id(array) not in copies:
         return array
-    return copy(array)
+    return device_of(array).backend.copy(array)
 
 
 def _references(arrays: list) -> int:
@@ -120,9 +121,9 @@ def owned_tensor(arrays: list, tensor_type, tensor=None):
     """Return a Tensor with the last array of a list, taken from it, or a copy (see `own`): that of a tensor."""
     if arrays[-1].__class__ is not tensor_type.array_type:
         if arrays[-1].__class__ in tensor_of:
-            return from_raw(own(arrays, type(arrays[-1]).copy))
+            return from_raw(own(arrays))
         arrays[-1] = tensor_type.wrap(arrays[-1])
-    array = own(arrays, tensor_type.backend.copy)
+    array = own(arrays)
     if tensor is not None and array.strides != tensor._raw.strides:
         array = rare.grad_for(tensor, array, tensor_type)
     return make(array, tensor_type) if array.dtype == tensor_type.np else from_raw(array)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from plugrad.autograd.function_node import function_node, tensors_of
 from plugrad.errors import flag
-from plugrad.graph import rare
+from plugrad.graph import numpy_writes, rare
 from plugrad.graph.modes import levels, mode, paused, tick
 from plugrad.registry.namespaces import lazy_names
 from plugrad.tensor.tensor import Tensor
@@ -138,7 +138,7 @@ def _run(node, args, kwargs):
     context.needs_input_grad, context.num_inputs = needs, len(arguments)
     start, records = tick(), not paused or mode.records()
     output = node.forward(context, args, kwargs)
-    if records:
+    if records and numpy_writes.any_since(start):
         node.check_inputs(inputs, start)
     several = type(output) if isinstance(output, (tuple, list)) else None
     outputs = list(output) if several else [output]

@@ -7,6 +7,7 @@ that the intermediate's part of the second derivative is not lost.
 from __future__ import annotations
 
 from io import BytesIO
+from itertools import repeat
 
 from plugrad import nest
 from plugrad.devices.device import type_of
@@ -36,6 +37,8 @@ def tensors_in(value) -> list:
 
 def tensors_of(arguments) -> tuple:
     """Return the tensors in arguments, and how many each has, None for a tensor."""
+    if False not in map(isinstance, arguments, repeat(Tensor)):
+        return [*arguments], [None] * len(arguments)
     lists = [[one] if isinstance(one, Tensor) else tensors_in(one) for one in arguments]
     counts = [None if isinstance(one, Tensor) else len(tensors) for one, tensors in zip(arguments, lists)]
     return [tensor for tensors in lists for tensor in tensors], counts
@@ -94,8 +97,7 @@ class FunctionNode(Node):
         """Return what the user's forward returns, run with recording off."""
         with BytesIO() as flag:
             mode.thread.begin(flag, _IN_FORWARD)
-            output = self._call_forward(context, args, kwargs)
-        return output
+            return self._call_forward(context, args, kwargs)
 
     def _call_forward(self, context, args, kwargs):
         if not hasattr(self.user, "setup_context"):
@@ -105,9 +107,9 @@ class FunctionNode(Node):
         return output
 
     def check_inputs(self, inputs, start: int) -> None:
-        """Warn if forward wrote, unsaid, to an input that requires grad."""
-        if _written(inputs, start):
-            rare.check_marked(self, inputs, [one for one in _written(inputs, start) if one._edge is not None])
+        """Warn of inputs that need gradients and that forward wrote, unsaid."""
+        if written := _written(inputs, start):
+            rare.check_marked(self, inputs, [one for one in written if one._edge is not None])
 
     def without_history(self, inputs, outputs) -> list:
         """Return the outputs of an unrecorded call; an input among them as a new tensor."""
@@ -218,8 +220,7 @@ class FunctionNode(Node):
     def tensors(self):
         return self.saved
 
-    def values(self):
-        return self.saved
+    values = tensors
 
     def missing(self):
         if self.attributes.get("_materialize", True):
@@ -229,7 +230,8 @@ class FunctionNode(Node):
     def materialize(self, g, F=None) -> tuple:
         """Return the gradients of all outputs as Tensors or None."""
         if len(self.outputs) == 1 and self.outputs[0] is not None and type(g) is self.outputs[0][1].array_type:
-            return (from_raw(g),)
+            ttype = self.outputs[0][1].plain
+            return (make(g, ttype) if g.dtype is ttype.np and not ttype.backend.numbered else from_raw(g),)
         grads = [g.grads.get(number) for number in range(len(self.outputs))] if isinstance(g, Outputs) else [g]
         grads = [ensure_tensor(grad) for grad in grads]
         if self.attributes.get("_materialize", True):
@@ -254,7 +256,7 @@ class FunctionNode(Node):
         backward = rare.the_vjp(self.user) if hasattr(self.user, "vjp") else self.user.backward
         start = tick()
         results = backward(context, *grads)
-        if _written([grad for grad in grads if grad is not None], start):
+        if numpy_writes.any_since(start) and _written([grad for grad in grads if grad is not None], start):
             rare.refuse_changed_gradient(self)
         return results
 
@@ -278,8 +280,6 @@ def _unrecorded(output, is_input: bool, is_dirty: bool):
 
 def _written(tensors, start: int) -> list:
     """Return those of the tensors that were written in place, by an op or through NumPy, since the tick `start`."""
-    if not numpy_writes.any_since(start):
-        return []
     return [tensor for tensor in tensors if numpy_writes.written_since(tensor._raw, start)]
 
 

@@ -110,7 +110,7 @@ class CPU(Backend):
             return array.astype(dtype)
 
     def copy(self, array):
-        if array.size >= (_LONG if array.flags.c_contiguous else _WIDE):
+        if array.__class__ is numpy.ndarray and array.size >= (_LONG if array.flags.c_contiguous else _WIDE):
             result = numpy.empty(array.shape, array.dtype)
             if _arrange(array, result) is None:
                 return result
