@@ -27,7 +27,7 @@ from plugrad.process_state.output import Files, Heard, ToStandardError, is_alone
 from plugrad.process_state.withheld import Withheld, real
 from plugrad.registry import kernels, loader
 
-__all__ = ["DAEMONS", "FILTERS", "Contained", "Heard", "ProcessState", "left_running", "quiet_threads"]
+__all__ = ["DAEMONS", "FILTERS", "Contained", "Heard", "ProcessState", "is_whole", "left_running", "quiet_threads"]
 
 
 class ProcessState:

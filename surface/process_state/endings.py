@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
 import time
 from operator import is_
 
-from plugrad.process_state.kinds import Setting
+from plugrad.process_state.kinds import Setting, imported
 from plugrad.process_state.output import is_alone, quiet_threads
 from plugrad.process_state.owners import is_foreign
 
@@ -20,7 +19,7 @@ THREADS = "the threads for which the program waits at its end"
 
 def left_running() -> list:
     """Return the threads for which the interpreter waits when the program ends, but for those of executors."""
-    pool = sys.modules.get("concurrent.futures.thread")  # which ends its threads itself
+    pool = imported("concurrent.futures.thread")  # which ends its threads itself
     waited = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
     return [one for one in waited if pool is None or one not in pool._threads_queues]
 

@@ -221,11 +221,13 @@ class _Modules(Table):
     def same(self, before, now):
         if before is now:
             return True
-        # At the end of an import a thread takes the module's name away, and enters it again as the last one.
         until = _clock() + 1
-        while any([name not in sys.modules for name in before]) and not is_alone() and _clock() < until:
+        while changed := self._changed(before):
+            # At the end of an import a thread takes the module's name away, and enters it again as the last one.
+            if all([name in sys.modules for name in changed]) or is_alone() or _clock() > until:
+                return False
             _sleep(0.001)
-        return not self._changed(before)
+        return True
 
     def changes(self, before, now):
         return [f"sys.modules ({', '.join(sorted(self._changed(before)))})"]

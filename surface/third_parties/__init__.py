@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from plugrad.process_state import Contained
+from plugrad.process_state import Contained, is_whole
 from plugrad.registry import loader
 from plugrad.registry.claims import choose
 from plugrad.registry.loader import hook_name
@@ -39,7 +39,7 @@ def is_importing(plugin) -> bool:
     name = plugin.value.partition(":")[0]
     while name:
         module = sys.modules.get(name)
-        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+        if not is_whole(module):
             frame = sys._getframe(1)
             while frame is not None:
                 if frame.f_globals is vars(module):

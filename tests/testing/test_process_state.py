@@ -64,7 +64,8 @@ def test_what_another_thread_imports_meanwhile_is_nobodys_change():
 
 
 def test_a_module_that_is_only_being_imported_is_not_asked(monkeypatch):
-    for name in ("socket", "random", "logging", "decimal", "multiprocessing", "tempfile", "plugrad.backends"):
+    ours, pool = "plugrad.backends", "concurrent.futures.thread"
+    for name in ("socket", "random", "logging", "decimal", "multiprocessing", "tempfile", ours, pool):
         half = types.ModuleType(name)
         half.__spec__ = ModuleSpec(name, None)
         half.__spec__._initializing = True
