@@ -12,7 +12,6 @@ import numpy
 
 import plugrad
 from plugrad.extend import Backend, collect, hookimpl, native_function
-from plugrad.kernels.copying import LONG, MANY, copy_to
 
 from ._mersenne import Source
 
@@ -74,6 +73,9 @@ class Functions:
 _halve = native_function("halve", lambda *arrays: NotImplemented)
 _HALVES = {"fe", "ef", "fE", "Ef"}  # float32 to float16 and bfloat16 (E), and back
 _MANY = 64  # elements from which on this is quicker than NumPy
+_arrange = native_function("arrange", lambda *arrays: NotImplemented)
+# The same of copies, and of those in another order.
+_LONG, _WIDE = (1 << 15, 1 << 12) if plugrad.kernels.is_native(_arrange) else (sys.maxsize, sys.maxsize)
 
 
 class CPU(Backend):
@@ -109,11 +111,11 @@ class CPU(Backend):
             return array.astype(dtype)
 
     def copy(self, array):
-        if type(array) is not numpy.ndarray or array.size < (LONG if array.flags.c_contiguous else MANY):
-            return array.copy()
-        result = numpy.empty(array.shape, array.dtype)
-        copy_to(result, array)
-        return result
+        if array.__class__ is numpy.ndarray and array.size >= (_LONG if array.flags.c_contiguous else _WIDE):
+            result = numpy.empty(array.shape, array.dtype)
+            if _arrange(array, result) is None:
+                return result
+        return array.copy()
 
     def generator(self, seed):
         return Source(seed)

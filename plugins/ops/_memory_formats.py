@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy
 
 import plugrad
-from plugrad.extend import is_channels_last, new_memory
-from plugrad.kernels.copying import MANY, copy_to
+from plugrad import kernels
+from plugrad.extend import is_channels_last, native_function, new_memory
 
 _RANKS = {plugrad.channels_last: 4, plugrad.channels_last_3d: 5}
 
@@ -19,6 +21,28 @@ def empty(xp, shape, dtype, memory_format=None):
         return new_memory(xp.empty(tuple(shape), dtype))
     shape, order = laid_out(shape, memory_format)
     return new_memory(xp.empty(shape, dtype)).transpose(order)
+
+
+_arrange = native_function("arrange", lambda *arrays: NotImplemented)
+# Elements from which a copy in C repays the way to it, where there is one: in another order, and in the same.
+MANY, _LONG = (1 << 12, 1 << 15) if kernels.is_native(_arrange) else (sys.maxsize, sys.maxsize)
+
+
+def is_long(array) -> bool:
+    """Whether to copy an array by several threads takes less time, even in the order that it has."""
+    return array.__class__ is numpy.ndarray and array.size >= _LONG
+
+
+def copy_to(result, array) -> None:
+    """Write an array to another of its shape and dtype, whichever order each is in."""
+    if array.__class__ is numpy.ndarray and array.size >= MANY:
+        to, source = result, array
+        if not to.flags.c_contiguous:
+            order = sorted(range(to.ndim), key=lambda dim: -to.strides[dim])
+            to, source = to.transpose(order), source.transpose(order)
+        if to.flags.c_contiguous and _arrange(source, to) is None:
+            return
+    result[...] = array
 
 
 def in_rows(xp, array):

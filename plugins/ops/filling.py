@@ -8,7 +8,6 @@ from functools import partial
 import numpy
 
 from plugrad.extend import Op, collect, composite, hookimpl, op, rng
-from plugrad.kernels.copying import LONG, copy_to
 
 from ._checks import BOOL_OR_COMPLEX, COMPLEX, check_probabilities, converted, element, fitted, refuse
 from ._draws import (
@@ -34,6 +33,7 @@ from ._draws import (
     tosses,
     uniform_array,
 )
+from ._memory_formats import copy_to, is_long
 from .random import check_deviation
 
 
@@ -431,8 +431,7 @@ def copy_write(xp, out, src, non_blocking=False):
         return out
     if not 0 <= getattr(src, "ndim", -1) <= out.ndim:  # another number is made an array first
         return NotImplemented
-    long = type(src) is type(out) is numpy.ndarray and src.size >= LONG
-    if long and src.shape == out.shape and src.dtype is out.dtype:
+    if is_long(out) and src.__class__ is numpy.ndarray and src.shape == out.shape and src.dtype is out.dtype:
         if out.flags.writeable and not numpy.may_share_memory(out, src):
             copy_to(out, src)
             return out

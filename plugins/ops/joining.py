@@ -17,9 +17,8 @@ from plugrad.extend import (
     native_function,
     op,
 )
-from plugrad.kernels.copying import MANY
 
-from ._memory_formats import in_rows
+from ._memory_formats import MANY, in_rows
 
 
 def common_dtype(tensors):

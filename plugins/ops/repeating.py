@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy
-
 import plugrad
 from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, multilinear, native, op
-from plugrad.kernels.copying import LONG, copy_to
 
 from ._checks import as_int, ints
-from ._memory_formats import empty, empty_in_order, preserves
+from ._memory_formats import copy_to, empty, empty_in_order, is_long, preserves
 
 
 @op(variadic="dims", like="input")
@@ -314,7 +311,7 @@ def clone(xp, input, *, memory_format=None):
     tensor([1, 2])
     """
     keeps = preserves(memory_format)
-    if keeps and 0 not in input.strides and (type(input) is not numpy.ndarray or input.size < LONG):
+    if keeps and 0 not in input.strides and not is_long(input):
         return input.copy("K")
     dtype = input.dtype
     copy = empty_in_order(xp, input, dtype) if keeps else empty(xp, input.shape, dtype, memory_format)

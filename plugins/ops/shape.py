@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy
 
 from plugrad.extend import LEFT_OUT, Op, axes, collect, composite, hookimpl, view
-from plugrad.kernels.copying import MANY
 
 from ._checks import dtype_word, ints
-from ._memory_formats import in_rows
+from ._memory_formats import MANY, in_rows
 
 
 def reshape_error(shape, size):
