@@ -364,6 +364,7 @@ static PyObject *fresh(PyObject *module, PyObject *model) {
 #include "orders.inc"
 #include "tape.inc"
 #include "guard.inc"
+#include "serving.inc"
 #include "memory.inc"
 
 static PyObject *kernels(PyObject *module, PyObject *args) {
@@ -454,6 +455,8 @@ static PyMethodDef methods[] = {
     {"tape", make_tape, METH_VARARGS, "Return a function that carries out calls of functions of here, one after the other."},
     {"resize_tape", resize_tape, METH_VARARGS, "Let a tape compute with arrays of other sizes."},
     {"guard", make_guard, METH_VARARGS, "Return a function that says whether a program's arguments and surroundings are the same."},
+    {"runner", make_runner, METH_VARARGS, "Return a function that runs a tape on arrays and returns new ones."},
+    {"server", make_server, METH_VARARGS, "Return a function that runs a tape on the tensors of a call, where a guard holds."},
     {"align_memory", align_memory, METH_NOARGS, "Let NumPy's arrays begin with a line of the cache; return whether they do."},
     {"parallel_address", parallel_address, METH_NOARGS, "Return the address of pg_parallel."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Return how many threads a kernel may use."},
@@ -471,7 +474,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "plugrad._native"
 PyMODINIT_FUNC PyInit__native(void) {
     import_array();
     PyObject *module = PyModule_Create(&definition);
-    if (module && PyModule_AddIntConstant(module, "ABI", PG_ABI)) Py_CLEAR(module);
+    if (module && (PyModule_AddIntConstant(module, "ABI", PG_ABI) || PyModule_AddIntConstant(module, "ARRAYS", ARRAYS))) Py_CLEAR(module);
     if (module && pg_crc32_runs() && PyModule_AddFunctions(module, if_fast)) Py_CLEAR(module);
     return module;
 }

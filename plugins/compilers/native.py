@@ -60,6 +60,7 @@ class Native(Line):
 
     def __init__(self, graph):
         self.tapes, self.origins, self.lists = [], {}, None
+        self.alone: list = []  # for each part the tape that does all of it, or None
         self.unserved: dict = {}  # name of what stands in for a call in C -> [its step, how often it did]
         _rewrite(graph, self)
         self.shares = graph.shares
@@ -77,7 +78,7 @@ class Native(Line):
 
     def part(self, graph, part):
         """Add the lines of a part: runs of calls in C become a tape each, which ends where memory comes and goes."""
-        run: list = []
+        run, first = [], len(self.tapes)
         self.born.update([buffer for buffer in self.released if buffer in self.whole])  # in the part before
         self.last.update({buffer: last for buffer, (_, last) in self.released.items()})
         ends = {end for first, last in self.released.values() for end in (first - 1, last)}
@@ -93,6 +94,25 @@ class Native(Line):
             else:
                 self.step(step)
             self.let_go(index)
+        is_one = len(self.tapes) == first + 1 and all(graph.steps[index].kind == "native" for index in part)
+        self.alone.append(first if is_one else None)
+
+    def runner(self, number, given, results):
+        """Return what says how a part is one call of C of arrays for `given`, buffers, which returns `results`.
+
+        It is (tape, how many arrays, which of all stand at its moving places, models of the results), and None where
+        there is no such call.
+        """
+        if self.alone[number] is None or any(one.key != getattr(one.buffer.itself, "key", None) for one in results):
+            return None
+        _, buffers, moving = self.tapes[self.alone[number]]
+        most = kernels.module().ARRAYS
+        places = {one: n for n, one in enumerate(given)} | {one.buffer: ~n for n, one in enumerate(results)}
+        taken = tuple([places.get(buffers[slot]) for slot in moving])
+        if None in taken or not {~n for n in range(len(results))} <= set(taken) or max(len(given), len(results)) > most:
+            return None
+        models = tuple([_model(one.shape, one.dtype) for one in results])
+        return self.alone[number], len(given), taken, models
 
     def tape(self, run):
         """Add the line that carries out calls in C."""
@@ -151,8 +171,7 @@ class Native(Line):
         shape, dtype, owner = self.word(whole.shape), self.word(whole.dtype), self.shares.get(buffer)
         if owner is None and not varies(whole.shape):
             self.objects.setdefault("fresh", kernels.module().fresh)
-            model = np.broadcast_to(np.empty((), whole.dtype), whole.shape)  # of these sizes, without memory
-            self.lines.append(f"{name} = fresh({self.word(model)})")
+            self.lines.append(f"{name} = fresh({self.word(_model(whole.shape, whole.dtype))})")
         elif owner is None:
             self.objects.setdefault("empty", np.empty)
             self.lines.append(f"{name} = empty({shape}, {dtype})")
@@ -176,6 +195,11 @@ class Native(Line):
                 self.lines.append(f"store({self.array(value)}, {result})")
         written, self.lines, self.known = self.lines, lines, known
         return written
+
+
+def _model(shape, dtype):
+    """Return an array of these sizes without memory of its own."""
+    return np.broadcast_to(np.empty((), dtype), shape)
 
 
 def _described(value, slots) -> tuple:
@@ -211,6 +235,11 @@ class OnTapes(Bound):
             calls = calls if line.scope is None else [(f, *at(rest, line.scope.hint)) for f, *rest in calls]
             self.space[f"tape{number}"] = kernels.module().tape(calls, arrays, moving)
         self.space["again"], self.space["again_with"] = self.again, self.again_with
+
+    def runner(self, number, given, results):
+        """Return a function in C that does a part, of arrays, and returns new ones; None where there is none."""
+        plan = self.line.runner(number, given, results)
+        return plan and kernels.module().runner(self.space[f"tape{plan[0]}"], *plan[1:])
 
     def resize(self, size):
         """Have the sizes that vary be such, on tapes too."""

@@ -249,8 +249,8 @@ class Bound:
             self.space[name] = value.on(self.memory[value.buffer], self.size)
 
     def give(self, value, array):
-        """Let an argument be an array."""
-        self.space[self.line.given[value.buffer]] = array
+        """Let an argument be an array, or what an earlier part made."""
+        self.space[self.line.given.get(value.buffer) or self.line.whole[value.buffer]] = array
 
     def fetch(self, value):
         """Return the array of a value in memory that moves."""

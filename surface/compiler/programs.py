@@ -19,6 +19,7 @@ from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.changing import Changing, Replacing
 from plugrad.compiler.graph import at, plainly, varies
+from plugrad.compiler.direct import direct_of, prepare
 from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.marks import altered
 from plugrad.compiler.runs import written_back, written_run
@@ -98,13 +99,23 @@ class Programs:
             guard = program.guard
             if guard.grad_mode is not grad or guard.dtype is not dtype or guard.same is None:
                 continue
+            direct = program.direct
+            if direct is not None:
+                results = direct.serve(args, kwargs)
+                if results is None:
+                    continue
+                if results is not False:
+                    if program is not self.known[0]:
+                        self._put_first(program)
+                    return results if direct.node is None else direct.node(results, args, kwargs, direct)
             size = guard.same(args, kwargs)
             if size:
                 tensors = args if guard.is_plain else guard.tensors_in(args, kwargs)
                 if not guard.written or not guard.overlap(tensors):
-                    if program is not self.known[0]:
-                        self._put_first(program)
-                    return program.run(tensors, args, kwargs, size)
+                    if program is self.known[0]:
+                        return program.run(tensors, args, kwargs, size)
+                    self._put_first(program)
+                    return program.served(tensors, args, kwargs, size)
         if self.replacing is not None:
             return self.replacing.call(args, kwargs)
         if not kwargs and all([type(one) is Tensor for one in args]) and len({*map(id, args)}) == len(args):
@@ -170,7 +181,7 @@ class Programs:
         """Ask a program first from now on; those that are asked last have no memory."""
         self.known = [program, *[one for one in self.known if one is not program]]
         for other in self.known[SIGNATURES:]:
-            other.free.clear()
+            other.forget_memory()
 
     def _is_due(self, signature) -> bool:
         """Whether a call is captured whose sizes are new: the more were, the more often they must have come."""
@@ -197,7 +208,7 @@ class Programs:
         if self._kinds() >= SIGNATURES:
             raise CaptureError(f"there are {SIGNATURES} programs for it already")
         for other in self.known:  # what calls go on like is the new program: others get their memory again when asked
-            other.free.clear()
+            other.forget_memory()
         self.captures += 1
         served = self._for_many_sizes(args, kwargs, signature)
         if served is not None:
@@ -301,6 +312,7 @@ class Program:
         self.is_quiet = all(step.kind == "native" for step in self.graph.steps)  # no step of NumPy can warn
         self.has_effects = bool(self.written or self.old_grads or self.touches_grads)
         self.run, self.back = written_run(self), written_back(self)
+        self.may_be_direct, self.direct = prepare(self), None  # what does whole calls in C
         if self.scope is not None:
             self.scope.known = {}  # what kept sizes shall not keep all of them
 
@@ -317,8 +329,13 @@ class Program:
         return {v.buffer for i in self.graph.parts[1] for v in self.graph.steps[i].reads()}
 
     def served(self, tensors, args, kwargs, size):
-        """Return the results of a call for which the guard was asked in Python."""
-        return self.run(tensors, args, kwargs, size) if self.binds() else _apart(self.function, args, kwargs)
+        """Return the results of a call for which the guard was asked in Python, or that was not asked first."""
+        if not self.binds():
+            return _apart(self.function, args, kwargs)
+        results = self.run(tensors, args, kwargs, size)
+        if self.may_be_direct and self.direct is None:
+            self.direct = direct_of(self)
+        return results
 
     def replaces(self, other) -> bool:
         """Whether it serves all calls of the same structure that another one serves."""
@@ -357,12 +374,19 @@ class Program:
                 value = source.value
                 if (array.shape, array.strides, array.dtype) != (value.shape, value.strides, value.dtype):
                     return False
-            self.bound, self.free, self.lent = now, [], []
+            self.bound, self.free, self.lent, self.direct = now, [], [], None
             self.guard.settle(now)
         return True
 
-    def instance(self):
-        """Return memory and callables that nobody uses now."""
+    def forget_memory(self) -> None:
+        """Let go of what no call uses now."""
+        self.free.clear()
+        self.direct = None
+
+    def instance(self, bound=None):
+        """Return memory and callables that nobody uses now, for arrays that tensors had if they have others now."""
+        if bound is not None and bound is not self.bound:
+            return _Instance(self, bound)
         lent = self.lent
         for pair in tuple(lent):
             if pair[0]() is None:
@@ -381,8 +405,8 @@ class Program:
 class _Instance:
     """Memory for one run: the arena, views of it, and the parts bound to them."""
 
-    def __init__(self, program):
-        graph = program.graph
+    def __init__(self, program, bound=None):
+        graph, self.keep = program.graph, program.bound if bound is None else bound
         self.capacity, places, total = program.plan
         arena = numpy.empty(total + 64, "uint8")
         start = -arena.__array_interface__["data"][0] % 64
@@ -395,9 +419,9 @@ class _Instance:
                 memory[buffer] = _bytes(buffer.owner)
             elif buffer.kind == "initial":
                 self.initial.append((memory[buffer], _bytes(buffer.owner)))
-        for source, array in zip(program.held, program.bound):
+        for source, array in zip(program.held, self.keep):
             memory[source.value.buffer] = _bytes(array)
-        self.memory, self.keep = memory, program.bound
+        self.memory = memory
         self.code = program.make(memory)
         self.parts = self.code.parts
         self.arrays: dict = {}

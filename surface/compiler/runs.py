@@ -123,19 +123,28 @@ def written_run(program):
     return source.function("run(tensors, args, kwargs, size)")
 
 
-def _is_direct(program) -> bool:
-    """Whether a program is nothing but a function of arrays, and its compiler makes such a one."""
-    captured, direct = program.captured, getattr(program.make, "direct", None)
-    if direct is None or program.has_effects or captured.wanted or captured.spent is not None:
+def is_function(program) -> bool:
+    """Whether a program is nothing but a function of arrays: all that it is given and returns is as it is."""
+    captured = program.captured
+    if program.has_effects or captured.spent is not None:
         return False
     if any(entry[0] in ("again", "part") for entry in captured.results):
         return False
-    values = [entry[1] for entry in captured.results if entry[0] == "tensor"]
-    given = [value.buffer for _, value in program.arguments]
-    if any(b.kind != "given" for b in given) or any(b.kind == "initial" for b in program.graph.buffers):
+    if any(value.buffer.kind != "given" for _, value in program.arguments):
         return False
-    own = all(v.is_whole and v.buffer not in program.taken for v in values) and len({v.buffer for v in values})
-    return own == len(values) > 0 and direct(given, values)
+    values = [entry[1] for entry in captured.results if entry[0] == "tensor"]
+    own = all(v.is_whole and v.buffer.kind == "fresh" and v.buffer not in program.taken for v in values)
+    initial = any(buffer.kind == "initial" for buffer in program.graph.buffers)
+    return own and not initial and len({v.buffer for v in values}) == len(values) > 0
+
+
+def _is_direct(program) -> bool:
+    """Whether a program is a function of arrays without a node, and its compiler makes such a one."""
+    direct = getattr(program.make, "direct", None)
+    if direct is None or program.captured.wanted or not is_function(program):
+        return False
+    values = [entry[1] for entry in program.captured.results if entry[0] == "tensor"]
+    return direct([value.buffer for _, value in program.arguments], values)
 
 
 def _direct_run(source):
@@ -179,8 +188,8 @@ def _listed(parts) -> str:
     return "".join(f"{one}, " for one in parts)
 
 
-def _add_node(source):
-    """Add lines that make the node of a call."""
+def _add_node(source, lends=True):
+    """Add lines that make the node of a call; `lends`: it keeps memory of the program's."""
     program, captured = source.program, source.program.captured
     targets = [source.source(one) for one in captured.wanted]
     edges = "".join(f"{one} if {one}._edge is LEAF else {one}._edge, " for one in targets)
@@ -188,15 +197,65 @@ def _add_node(source):
         f"node, targets = Node(), ({''.join(one + ', ' for one in targets)})",
         f"node.edges = ({edges})",
         "node.fit = node.rare = None",
-        "lent = ref(node), instance",
-        "node.seq, node.work = tick(), (program, instance, targets, args, kwargs, lent)",
+        *(["lent = ref(node), instance"] if lends else ()),
+        f"node.seq, node.work = tick(), (program, instance, targets, args, kwargs, {'lent' if lends else None})",
     ]
     if captured.spent is not None:
         source.lines.append("node.saved = None")
         return
+    saved = "".join(f"{source.source(s)}._raw, " for s in _read_late(program))
+    source.lines.append(f"node.saved = ({saved})")
+    if lends:
+        source.lines.append("program.lent.append(lent)")
+
+
+def _read_late(program) -> list:
+    """Return the sources whose own memory the walk backward reads."""
     read = [s for s in (*program.given, *program.held) if s.value.buffer in program.read_late]
-    saved = "".join(f"{source.source(s)}._raw, " for s in read if s.value.buffer.kind != "argument")
-    source.lines += [f"node.saved = ({saved})", "program.lent.append(lent)"]
+    return [s for s in read if s.value.buffer.kind != "argument"]
+
+
+def late_of(program) -> list:
+    """Return the values whose arrays the node of a call saves, of a program whose results are all tensors."""
+    results = [entry[1] for entry in program.captured.results]
+    return [s.value for s in _read_late(program)] + [one for one in results if one.buffer in program.read_late]
+
+
+def written_node(program):
+    """Return `node(results, args, kwargs, instance)`: the results of a call in C with their node, and they are returned."""
+    source, results, saved = _Source(program), program.captured.results, []
+    several, roots = type(program.captured.structure) is tuple, program.captured.root_grads
+    one = len(roots) == 1
+    places = "".join(f"args[{place}], " for place in program.guard.flat)
+    source.lines.append(f"tensors = {'args' if program.guard.is_plain else f'({places})'}")
+    _add_node(source, lends=False)
+    is_used = one and roots[0].buffer in program.captured.used and program.captured.reach is None
+    if is_used and None not in program.captured.gradients:
+        source.space["Node"] = DirectBackward
+    for number, (_, value, _, root, _) in enumerate(results):
+        name = f"results[{number}]" if several else "results"
+        if root >= 0:
+            source.lines.append(f"{name}._edge = {'node' if one else f'OutputSlot(node, {root})'}")
+        if value.buffer in program.read_late:
+            saved.append(f"{name}._raw, ")
+    if saved:
+        source.lines.append(f"node.saved += ({''.join(saved)})")
+    source.lines.append("return results")
+    return source.function("node(results, args, kwargs, instance)")
+
+
+def written_back_of_arrays(program):
+    """Return `back(run, grads, saved)`, which gives a call's gradients by one call of C, or None where it serves not."""
+    source, captured, numbers = _Source(program), program.captured, iter(range(len(program.captured.gradients)))
+    given = [
+        f"array_of(grads.get({number}), {source.name(value)}, None)"
+        for number, value in enumerate(captured.root_grads)
+        if value.buffer in captured.used
+    ]
+    source.lines.append(f"new = run({_listed(given)}*saved)")
+    news = ["None" if value is None else f"new[{next(numbers)}]" for value in captured.gradients]
+    source.lines.append(f"return None if new is None else [{', '.join(news)}]")
+    return source.function("back(run, grads, saved)")
 
 
 def written_back(program):
@@ -297,16 +356,18 @@ class CompiledFunctionBackward(Node):
         grads = g.grads if isinstance(g, Outputs) else {0: g}
         if F._recorded:
             return self._again(grads)
-        put_back = instance.retained() if retain else None
-        gradients = program.back(instance, grads)
+        put_back = instance.retained() if retain and lent is not None else None
+        gradients = instance.back(grads, saved) if lent is None else program.back(instance, grads)
         reach = program.captured.reach
         if reach is not None and len(grads) < len(reach):  # of results that get none nothing gets zeros
             reached = frozenset().union(*[reach[number] for number in grads])
             gradients = [one if number in reached else None for number, one in enumerate(gradients)]
-        if retain:
+        if put_back is not None:
             put_back()
-        else:
-            self.saved = self.work = None
+        if retain:
+            return gradients
+        self.saved = self.work = None
+        if lent is not None:
             with suppress(ValueError):  # other threads change it, too
                 program.lent.remove(lent)
             program.give_back(instance)
@@ -326,3 +387,21 @@ class CompiledFunctionBackward(Node):
             return autograd.grad(
                 [root for root, _ in pairs], targets, [g for _, g in pairs], create_graph=True, allow_unused=True
             )
+
+
+class DirectBackward(CompiledFunctionBackward):
+    """A call of a program with one result that got a gradient, whose walk backward is one call of C."""
+
+    __slots__ = ()
+
+    def pull(self, F, g, saved, retain):
+        if type(g) is numpy.ndarray and g.flags.c_contiguous and self.work is not None and not F._recorded:
+            gradients = self.work[1].run_back(g, *saved)
+            if gradients is not None:
+                if not retain:
+                    self.saved = self.work = None
+                return gradients
+        return super().pull(F, g, saved, retain)
+
+
+DirectBackward.__name__ = CompiledFunctionBackward.__name__
