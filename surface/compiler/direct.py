@@ -1,4 +1,4 @@
-"""Programs that kept nothing between a call and its walk backward: each of the two is one call of C.
+"""Programs that keep nothing between a call and its walk backward: each of the two is one call of C.
 
 What is asked, allocated and computed at a call is the same as ever, by `native/serving.inc`. Where a kernel does not
 serve, or another thread is at the same place, the call is done as those of other programs.
@@ -28,7 +28,8 @@ class Direct:
         if gradients is None:
             instance = self.program.instance(self.keep)
             for value, array in zip(late_of(self.program), saved):
-                instance.code.give(value, array)
+                if value.buffer.kind != "bound":  # which the instance has already
+                    instance.code.give(value, array)
             gradients = self.program.back(instance, grads)
         return gradients
 

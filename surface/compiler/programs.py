@@ -18,8 +18,8 @@ import numpy
 from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.changing import Changing, Replacing
-from plugrad.compiler.graph import at, plainly, varies
 from plugrad.compiler.direct import direct_of, prepare
+from plugrad.compiler.graph import at, plainly, varies
 from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.marks import altered
 from plugrad.compiler.runs import written_back, written_run

@@ -222,7 +222,7 @@ def late_of(program) -> list:
 
 
 def written_node(program):
-    """Return `node(results, args, kwargs, instance)`: the results of a call in C with their node, and they are returned."""
+    """Return `node(results, args, kwargs, instance)`, which gives the results of a call in C their node."""
     source, results, saved = _Source(program), program.captured.results, []
     several, roots = type(program.captured.structure) is tuple, program.captured.root_grads
     one = len(roots) == 1
@@ -245,7 +245,7 @@ def written_node(program):
 
 
 def written_back_of_arrays(program):
-    """Return `back(run, grads, saved)`, which gives a call's gradients by one call of C, or None where it serves not."""
+    """Return `back(run, grads, saved)`, which gives a call's gradients by one call of C; None where it serves not."""
     source, captured, numbers = _Source(program), program.captured, iter(range(len(program.captured.gradients)))
     given = [
         f"array_of(grads.get({number}), {source.name(value)}, None)"
