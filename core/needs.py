@@ -29,7 +29,6 @@ FUNCTIONS = {
     "basic_index": "item assignment, and what is selected by slices and numbers",
     "conjugated": "gradients of complex numbers",
     "empty": "Tensor(2, 3), and parameters without data",
-    "expand": "gradients of broadcast inputs",
     "imag": "Tensor.imag",
     "permute": "Tensor.T",
     "real": "Tensor.real, and gradients of real inputs of complex results",

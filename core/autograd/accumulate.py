@@ -75,7 +75,7 @@ _accumulating = process_lock()
 
 
 def accumulate_first(leaves: list) -> None:
-    """Make new arrays their leaves' first gradients: at the end of [gradient, leaf, ...], as long as all is plain."""
+    """Make arrays their leaves' first gradients: at the end of [gradient, leaf, ...], as long as all is plain."""
     with _accumulating:
         while leaves:
             leaf, g = leaves[-1], leaves[-2]
@@ -85,7 +85,7 @@ def accumulate_first(leaves: list) -> None:
             if getattr(leaf, "_grad", None) is not None or g.dtype is not ttype.np or g.strides != leaf._raw.strides:
                 return
             if g.base is not None or copies or _count(g) > _UNSHARED_LISTED:
-                return
+                g = ttype.backend.copy(g)
             leaf._grad = make(g, ttype.plain)
             del leaves[-2:]
 

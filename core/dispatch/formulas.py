@@ -109,7 +109,7 @@ class ArrayOps(_Ops):
 
 # Formulas of third parties while they are recorded, and what they do wrong: a program without any needs none of it.
 __getattr__, __dir__ = lazy_names(globals(), None, {
-    "autograd.foreign_formulas": "FormulaOps check_gradients first_order input_of wrong_count"
+    "autograd.foreign_formulas": "FormulaOps check_gradients first_order input_of of_other_shape wrong_count"
 })  # fmt: skip
 
 F = TensorOps(None)

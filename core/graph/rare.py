@@ -26,7 +26,7 @@ __getattr__, __dir__ = lazy_names(globals(), None, {
     "autograd.forward_ad.functions": "function_of_duals",
     "registry.third_parties.declarations": "check_declaration", "autograd.rare.data_mistakes": "check_data refuse_grad",
     "autograd.rare.reshaped": "change_shape follow_shape keep_shape unlock",
-    "autograd.rare.cast_inputs": "keep_old_value note_copy",
+    "autograd.rare.cast_inputs": "keep_old_value note_copy", "autograd.rare.dims": "axes_of",
     "overrides.asked": "ask get_default_nowrap_functions", "registry.third_parties.op_records": "check_op",
     "autograd.rare.result_tuples": "result_tuple", "autograd.rare.explanations": "check_needed",
     "autograd.forward_ad.rules": "transposed", "autograd.rare.older_forms": "older_form", "backends.following": "slot",

@@ -12,7 +12,7 @@ from plugrad.dispatch.formulas import F, TensorOps, array_ops
 from plugrad.extend import from_raw
 from plugrad.graph.nodes import Outputs
 
-__all__ = ["FormulaOps", "check_gradients", "first_order", "input_of", "wrong_count"]
+__all__ = ["FormulaOps", "check_gradients", "first_order", "input_of", "of_other_shape", "wrong_count"]
 
 
 class FormulaOps(TensorOps):
@@ -90,3 +90,14 @@ def input_of(node, position) -> str:
     if not names:
         return f"input {position}"
     return f"{names[min(position, len(names) - 1)]} of op {node.op.qualname}{whose(node.op)}"
+
+
+def of_other_shape(ops, node, g, shape, position):
+    """Return a gradient that is a constant of a smaller shape, expanded; RuntimeError for one that does not fit."""
+    if node.op is not None and node.op.broadcasts and len(g.shape) <= len(shape):
+        if all(m in (1, n) for m, n in zip(g.shape[::-1], shape[::-1])):
+            return ops.expand(g, shape)
+    raise RuntimeError(
+        f"Function {node.name()} returned an invalid gradient at index {position} ({input_of(node, position)}) - got "
+        f"{list(g.shape)} but expected shape compatible with {list(shape)}"
+    )
