@@ -82,9 +82,11 @@ def accumulate_first(leaves: list) -> None:
             ttype = leaf._type
             if leaf._edge is not LEAF or leaf._view is not None or leaf.__dict__ or g.__class__ is not ttype.array_type:
                 return
-            if getattr(leaf, "_grad", None) is not None or g.dtype is not ttype.np or g.strides != leaf._raw.strides:
+            if getattr(leaf, "_grad", None) is not None or g.dtype is not ttype.np:
                 return
-            if g.base is not None or copies or _count(g) > _UNSHARED_LISTED:
+            if g.base is not None or copies or _count(g) > _UNSHARED_LISTED or g.strides != leaf._raw.strides:
+                if g.shape != leaf._raw.shape or not leaf._raw.flags.c_contiguous:
+                    return
                 g = ttype.backend.copy(g)
             leaf._grad = make(g, ttype.plain)
             del leaves[-2:]
