@@ -32,8 +32,7 @@ def _sum_to_shape(F, node, g, shape, position):
     shape = getattr(node.edges[position], "recorded_shape", shape)
     if node.op is None or node.op.broadcasts:  # a custom Function's formula is written for what it gets
         dims = _known.get((g.shape, shape)) if g.__class__ is numpy.ndarray else None
-        if dims is None:
-            dims = _summed(g.shape, shape)
+        dims = _summed(g.shape, shape) if dims is None else dims
         if dims is not None:
             g = F.sum(g, dims) if dims != () else g
             return F.reshape(g, shape) if g.shape != shape else g

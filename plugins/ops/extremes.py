@@ -210,6 +210,17 @@ def put_one(xp, input, index, dim, size):
     return xp.where(index == positions, input, input.dtype.type(0))
 
 
+@put_one.kernel("cpu")
+@native("scatter_add", otherwise=put_one)
+def put_one_in_c(call, xp, input, index, dim, size):
+    if not index.size or input.dtype.kind != "f":
+        return NotImplemented
+    dim = axes(dim, input.ndim)
+    out = xp.zeros(input.shape[:dim] + (size,) + input.shape[dim + 1 :], input.dtype)
+    done = call(out, xp.ascontiguousarray(index), xp.ascontiguousarray(input), dim)
+    return out if done is None else NotImplemented
+
+
 @put_one.meta
 def put_one_meta(input, index, dim, size):
     dim = axes(dim, input.ndim)

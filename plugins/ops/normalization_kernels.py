@@ -348,6 +348,19 @@ def normalize_by_vjp(F, g, input, weight, mean, variance, shape, eps, weight_sha
     return grads
 
 
+@normalize_by.vjp_kernel("cpu", "input", "weight", "bias")
+@native("normalize_grad")
+def normalize_by_grad_in_c(call, xp, g, input, weight, mean, variance, shape, eps, weight_shape, bias_shape, needs):
+    if input.ndim < 2 or len(shape) != input.ndim or mean.size != input.shape[1]:
+        return NotImplemented
+    result, of_weight, of_bias = xp.empty(g.shape, g.dtype), xp.empty(mean.size, g.dtype), xp.empty(mean.size, g.dtype)
+    arrays = [g, input, mean, variance, result, of_weight, of_bias, of_bias[:0], *([] if weight is None else [weight])]
+    if call(*arrays, eps, needs[0], needs[1] or needs[2], weight is not None, 3) is NotImplemented:
+        return NotImplemented
+    of_weight = of_weight.reshape(weight_shape) if needs[1] else None
+    return result if needs[0] else None, of_weight, of_bias.reshape(bias_shape) if needs[2] else None
+
+
 @normalize_by.samples
 def normalize_by_samples(make):
     statistics = make(3, requires_grad=False), make(3, low=0.5, high=2, requires_grad=False)
