@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from plugrad.extend import Op, axes, collect, composite, hookimpl, op, view
+from plugrad.extend import Op, axes, collect, composite, hookimpl, locked_if_shared, op, view
 
 from ._checks import as_int, ints
 from .strided import as_strided_array
@@ -316,6 +316,10 @@ def diagonal(xp, input, offset=0, dim1=0, dim2=1):
     d1, d2 = axes(dim1, input.ndim), axes(dim2, input.ndim)
     if d1 == d2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if xp.__name__ == "numpy" and input.flags.owndata and input.flags.writeable:
+        result = input.diagonal(offset, d1, d2)
+        result.flags.writeable = True  # as NumPy has it, what it returns is not
+        return locked_if_shared(result)
     array = xp.moveaxis(input, (d1, d2), (-2, -1))
     array = array[..., -offset:, :] if offset < 0 else array[..., offset:]
     shape, strides = array.shape, array.strides
