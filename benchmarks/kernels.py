@@ -56,6 +56,8 @@ F.pad(images, (1, 1, 1, 1), mode="reflect") | F.interpolate(images, scale_factor
 F.interpolate(images, scale_factor=2, mode="bilinear") | F.pixel_shuffle(images, 2)
 F.grid_sample(images, images[:, :2].movedim(1, -1), align_corners=False) | F.unfold(images, 3)
 F.adaptive_avg_pool2d(images, 2) | T.bmm(images[:, 0], images[:, 1]) | T.einsum("nchw,nchv->ncwv", images, images)
+F.batch_norm(x, None, None, training=True) | F.batch_norm(images, None, None, training=True)
+F.batch_norm(x, row, row.square() + 1, row, row) | F.group_norm(x, 2) | T.logaddexp(x, y) | x.max(1)[0] | x.diag()
 """
 # What user-written optimizers and initializations are made of: forms that write, where nothing is recorded.
 IN_PLACE = """

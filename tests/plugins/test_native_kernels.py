@@ -356,7 +356,12 @@ def sampled(x):
     assert call("distances_grad")(points, others, apart, apart, of_points, False) is None
     normal, means = numpy.empty_like(images), [numpy.empty((2, 4), x.dtype) for _ in range(2)]
     assert call("normalize")(images, normal, *means, 1e-5, False, False, 2) is None
-    return [read, *grads, apart, of_points, normal, *means]
+    rows, of_rows = images.reshape(512, 256), numpy.empty((2, 512, 256), x.dtype)
+    columns = [numpy.empty(256, x.dtype) for _ in range(4)]
+    assert call("normalize")(rows, of_rows[0], *columns[:2], 1e-5, False, False, 1) is None
+    arrays = of_rows[0], rows, *columns[:2], of_rows[1], *columns[2:], columns[0][:0]
+    assert call("normalize_grad")(*arrays, 1e-5, True, True, False, 1) is None
+    return [read, *grads, apart, of_points, normal, *means, of_rows, *columns]
 
 
 def same(left, right):
