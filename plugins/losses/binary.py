@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from plugrad import is_grad_enabled, promote_types
-from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, op, refuse_where
+from plugrad.extend import Op, collect, composite, hookimpl, legacy_reduction, loss, native, op, refuse_where
 
 from ._pairs_on_cuda import on_cuda
 from ._reduce import check_reduction, each, reduce_values, reduced, reduced_shape, refuse_derived, refuse_integers
@@ -207,6 +209,13 @@ def soft_margin(xp, input, target, reduction):
     """`log(1 + exp(-target * input))`, reduced."""
     refuse_integers("soft_margin_loss", input)
     return reduced(xp, xp.logaddexp(input.dtype.type(0), -target * input), reduction, input.dtype)
+
+
+@soft_margin.kernel("cpu")
+@native("softplus", otherwise=soft_margin)
+def soft_margin_in_c(call, xp, input, target, reduction):
+    losses = call(-target * input, 1.0, math.inf) if input.dtype.kind == "f" else NotImplemented
+    return losses if losses is NotImplemented else reduced(xp, losses, reduction, input.dtype)
 
 
 @soft_margin.vjp("input")

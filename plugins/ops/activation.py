@@ -144,6 +144,18 @@ def threshold_vjp(F, g, input, threshold):
     return F.where(input <= threshold, 0.0, g)
 
 
+@threshold.kernel("cpu")
+@native("threshold", otherwise=threshold)
+def threshold_in_c(call, xp, input, threshold, value):
+    return call(input, float(fitted(input.dtype, threshold)), float(fitted(input.dtype, value)))
+
+
+@threshold.vjp_kernel("cpu")
+@native("threshold_grad")
+def threshold_grad_in_c(call, xp, g, input, threshold):
+    return call(g, input, threshold)
+
+
 @threshold.samples
 def threshold_samples(make):
     yield make(3, 4), 0.1, -2.0
@@ -156,9 +168,15 @@ def hardsigmoid(xp, input):
     return (input + 3).clip(0, 6) * (1 / 6)
 
 
+of_elements(hardsigmoid, "hardsigmoid", halves=False)
+
+
 @hardsigmoid.vjp
 def hardsigmoid_vjp(F, g, input):
     return F.where((input > -3) & (input < 3), g * (1 / 6), 0.0)
+
+
+hardsigmoid.vjp_kernel("cpu")(native("hardsigmoid_grad")(_slopes))
 
 
 @unary(promote="same", at=())
@@ -193,9 +211,22 @@ def hardshrink(xp, input, lambd=0.5):
     return xp.where(xp.abs(input) <= fitted(input.dtype, lambd), 0, input)
 
 
+@hardshrink.kernel("cpu")
+@native("hardshrink", otherwise=hardshrink)
+def hardshrink_in_c(call, xp, input, lambd=0.5):
+    return call(input, float(fitted(input.dtype, lambd)))
+
+
 @hardshrink.vjp
 def hardshrink_vjp(F, g, input, lambd):
     return F.where((input >= -lambd) & (input <= lambd), 0.0, g)  # at NaN it goes on
+
+
+def _shrink_grad_in_c(call, xp, g, input, lambd):
+    return call(g, input, lambd)
+
+
+hardshrink.vjp_kernel("cpu")(native("shrink_grad")(_shrink_grad_in_c))
 
 
 @unary(promote="same", inplace=False, at=("nn.functional.softshrink",))
@@ -217,9 +248,18 @@ def softshrink(xp, input, lambd=0.5):
     return xp.copysign(rest, input) if rest.dtype.kind == "f" else rest  # -0.0 where it was negative
 
 
+@softshrink.kernel("cpu")
+@native("softshrink", otherwise=softshrink)
+def softshrink_in_c(call, xp, input, lambd=0.5):
+    return call(input, lambd) if input.dtype.kind == "f" and 0 <= lambd <= xp.finfo(input.dtype).max else NotImplemented
+
+
 @softshrink.vjp
 def softshrink_vjp(F, g, input, lambd):
     return F.where((input >= -lambd) & (input <= lambd), 0.0, g)  # at NaN it goes on
+
+
+softshrink.vjp_kernel("cpu")(native("shrink_grad")(_shrink_grad_in_c))
 
 
 @elementwise(tensors=("input", "weight"), at=(), inplace=False, node="PreluKernelBackward0")

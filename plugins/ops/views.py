@@ -320,10 +320,12 @@ def diagonal(xp, input, offset=0, dim1=0, dim2=1):
         result = input.diagonal(offset, d1, d2)
         result.flags.writeable = True  # as NumPy has it, what it returns is not
         return locked_if_shared(result)
-    array = xp.moveaxis(input, (d1, d2), (-2, -1))
-    array = array[..., -offset:, :] if offset < 0 else array[..., offset:]
-    shape, strides = array.shape, array.strides
-    return as_strided_array(xp, array, shape[:-2] + (min(shape[-2:]),), strides[:-2] + (strides[-2] + strides[-1],))
+    place = [slice(None)] * input.ndim
+    place[d1 if offset < 0 else d2] = slice(abs(offset), None)
+    array = input[tuple(place)]
+    shape, strides, rest = array.shape, array.strides, [d for d in range(input.ndim) if d not in (d1, d2)]
+    shape = (*[shape[d] for d in rest], min(shape[d1], shape[d2]))
+    return as_strided_array(xp, array, shape, (*[strides[d] for d in rest], strides[d1] + strides[d2]))
 
 
 @diagonal.vjp
