@@ -286,6 +286,25 @@ def min_(xp, input, dim, keepdim=False):
     return _with_places(xp, input, "min", dim, keepdim)
 
 
+def extremes_in_c(op, least):
+    """Give `max` or `min` along a dimension its kernel in C."""
+
+    @op.kernel("cpu")
+    @native("extreme_places", otherwise=op)
+    def in_c(call, xp, input, dim, keepdim=False):
+        shape = input.shape
+        if dim.__class__ is not int or not input.size:
+            return NotImplemented
+        dim = axes(dim, input.ndim)
+        shape = shape[:dim] + (1,) * keepdim + shape[dim + 1 :]
+        values, places = xp.empty(shape, input.dtype), xp.empty(shape, "int64")
+        return (values, places) if call(input, values, places, dim, dim + 1, least) is None else NotImplemented
+
+
+extremes_in_c(max_, False)
+extremes_in_c(min_, True)
+
+
 def extremes_of_rows_on_cuda(op, least):
     """Give `max` or `min` along the last dimension its kernel for CUDA."""
 

@@ -76,6 +76,16 @@ def test_what_there_is_and_where(level, shape):
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1, 9), (5, 16), (33, 100), (3, 5000), (4, 3, 17), (2, 40, 5)])
+def test_extremes_and_their_places(level, shape):
+    random = numpy.random.default_rng(3)
+    for dtype, dim, keep in itertools.product(FLOATS, range(-len(shape), len(shape)), (False, True)):
+        for x in (drawn(random, shape, dtype), drawn(random, shape, dtype, 1), random.normal(size=shape).astype(dtype)):
+            for name in ("max", "min"):
+                assert same(*both(level, name, x, dim, keep)), (name, dtype, dim, keep)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_what_is_moved(level):
     random = numpy.random.default_rng(2)
     for dtype in FLOATS:
