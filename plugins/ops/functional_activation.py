@@ -12,11 +12,16 @@ from ._draws import doubles
 from .activation import SELU_ALPHA, SELU_SCALE
 
 
-class InPlace:
+class _InPlace:
     """What stands for `F` where a result is to be written into the input: the in-place forms of ops."""
 
     def __getattr__(self, name):
-        return lambda input, *options: getattr(input, f"{name}_")(*options)
+        method = f"{name}_"
+        self.__dict__[name] = call = lambda input, *options: getattr(input, method)(*options)
+        return call
+
+
+IN_PLACE = _InPlace()
 
 
 def _activation(*names, **options):
@@ -70,7 +75,7 @@ def relu(F, input, inplace=False):
     >>> torch.nn.functional.relu(torch.tensor([-1., 2.]))
     tensor([0., 2.])
     """
-    return (InPlace() if inplace else F).relu(input)
+    return (IN_PLACE if inplace else F).relu(input)
 
 
 @_activation()
@@ -81,7 +86,7 @@ def relu6(F, input, inplace=False):
     >>> torch.nn.functional.relu6(torch.tensor([-1., 2., 8.]))
     tensor([0., 2., 6.])
     """
-    return (InPlace() if inplace else F).hardtanh(input, 0, 6)
+    return (IN_PLACE if inplace else F).hardtanh(input, 0, 6)
 
 
 @_activation()
@@ -92,7 +97,7 @@ def hardtanh(F, input, min_val=-1.0, max_val=1.0, inplace=False):
     >>> torch.nn.functional.hardtanh(torch.tensor([-3., 0.5]))
     tensor([-1.0000,  0.5000])
     """
-    return (InPlace() if inplace else F).hardtanh(input, min_val, max_val)
+    return (IN_PLACE if inplace else F).hardtanh(input, min_val, max_val)
 
 
 @_activation()
@@ -103,7 +108,7 @@ def leaky_relu(F, input, negative_slope=0.01, inplace=False):
     >>> torch.nn.functional.leaky_relu(torch.tensor([-1., 2.]))
     tensor([-0.0100,  2.0000])
     """
-    return (InPlace() if inplace else F).leaky_relu(input, negative_slope)
+    return (IN_PLACE if inplace else F).leaky_relu(input, negative_slope)
 
 
 @_activation("threshold", inplace=True)
@@ -114,7 +119,7 @@ def threshold(F, input, threshold, value, inplace=False):
     >>> torch.nn.functional.threshold(torch.tensor([0., 2.]), 1., 9.)
     tensor([9., 2.])
     """
-    return (InPlace() if inplace else F).threshold(input, threshold, value)
+    return (IN_PLACE if inplace else F).threshold(input, threshold, value)
 
 
 @threshold.samples
@@ -130,7 +135,7 @@ def hardsigmoid(F, input, inplace=False):
     >>> torch.nn.functional.hardsigmoid(torch.tensor([-4., 0.]))
     tensor([0.0000, 0.5000])
     """
-    return (InPlace() if inplace else F).hardsigmoid(input)
+    return (IN_PLACE if inplace else F).hardsigmoid(input)
 
 
 @_activation()
@@ -141,7 +146,7 @@ def hardswish(F, input, inplace=False):
     >>> torch.nn.functional.hardswish(torch.tensor([-4., 3.]))
     tensor([-0.,  3.])
     """
-    return (InPlace() if inplace else F).hardswish(input)
+    return (IN_PLACE if inplace else F).hardswish(input)
 
 
 @_activation(kinds={"alpha": "real"})
@@ -154,7 +159,7 @@ def elu(F, input, alpha=1.0, inplace=False):
     >>> torch.nn.functional.elu(torch.tensor([-1., 2.]))
     tensor([-0.6321,  2.0000])
     """
-    return (InPlace() if inplace else F).elu(input, alpha)
+    return (IN_PLACE if inplace else F).elu(input, alpha)
 
 
 @_activation("selu")
@@ -165,7 +170,7 @@ def selu(F, input, inplace=False):
     >>> torch.selu(torch.tensor([-1., 2.]))
     tensor([-1.1113,  2.1014])
     """
-    return (InPlace() if inplace else F).elu(input, SELU_ALPHA, SELU_SCALE)
+    return (IN_PLACE if inplace else F).elu(input, SELU_ALPHA, SELU_SCALE)
 
 
 @_activation("celu", kinds={"alpha": "real"})
@@ -182,7 +187,7 @@ def celu(F, input, alpha=1.0, inplace=False):
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return (InPlace() if inplace else F).elu(input, alpha, 1.0, 1 / alpha)
+    return (IN_PLACE if inplace else F).elu(input, alpha, 1.0, 1 / alpha)
 
 
 @_activation()
@@ -193,7 +198,7 @@ def silu(F, input, inplace=False):
     >>> torch.nn.functional.silu(torch.tensor([-1., 2.]))
     tensor([-0.2689,  1.7616])
     """
-    return (InPlace() if inplace else F).silu(input)
+    return (IN_PLACE if inplace else F).silu(input)
 
 
 @_activation()
@@ -204,7 +209,7 @@ def mish(F, input, inplace=False):
     >>> torch.nn.functional.mish(torch.tensor([-1., 2.]))
     tensor([-0.3034,  1.9440])
     """
-    return (InPlace() if inplace else F).mish(input)
+    return (IN_PLACE if inplace else F).mish(input)
 
 
 @_activation("rrelu")
@@ -227,10 +232,10 @@ def rrelu(F, input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False)
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
     if not training:
-        return (InPlace() if inplace else F).leaky_relu(input, (lower + upper) / 2)
+        return (IN_PLACE if inplace else F).leaky_relu(input, (lower + upper) / 2)
     if input.dtype is float16:
         raise NotImplementedError("\"rrelu_with_noise_out_cpu\" not implemented for 'Half'; convert it with .float()")
-    return (InPlace() if inplace else F).mul(input, F.random_slopes(input.detach(), lower, upper))
+    return (IN_PLACE if inplace else F).mul(input, F.random_slopes(input.detach(), lower, upper))
 
 
 @op(at=(), vjp=None, like="input")
