@@ -79,13 +79,13 @@ def accumulate_first(leaves: list) -> None:
     with _accumulating:
         while leaves:
             leaf, g = leaves[-1], leaves[-2]
-            ttype = leaf._type
+            ttype, raw = leaf._type, leaf._raw
             if leaf._edge is not LEAF or leaf._view is not None or leaf.__dict__ or g.__class__ is not ttype.array_type:
                 return
             if getattr(leaf, "_grad", None) is not None or g.dtype is not ttype.np:
                 return
-            if g.base is not None or copies or _count(g) > _UNSHARED_LISTED or g.strides != leaf._raw.strides:
-                if g.shape != leaf._raw.shape or not leaf._raw.flags.c_contiguous:
+            if g.base is not None or id(g) in copies or _count(g) > _UNSHARED_LISTED or g.strides != raw.strides:
+                if not (type(g) is type(raw) is numpy.ndarray and g.shape == raw.shape and raw.flags.c_contiguous):
                     return
                 g = ttype.backend.copy(g)
             leaf._grad = make(g, ttype.plain)

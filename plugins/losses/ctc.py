@@ -6,13 +6,16 @@ import math
 from operator import index
 
 import plugrad
-from plugrad.extend import Op, collect, composite, hookimpl, loss, op
+from plugrad.extend import Op, collect, composite, hookimpl, loss, native, op
 
 from ._reduce import check_reduction
 
 
 def _paths(xp, log_probs, targets, lengths, blank):
-    """Return each sample's labels with blanks around them, their emissions, and where a blank may be skipped."""
+    """Return each sample's labels with blanks around them, their emissions, and where a blank may be skipped.
+
+    Emissions are in double precision: scores add up over time.
+    """
     batch, most = targets.shape
     labels = xp.full((batch, 2 * most + 1), blank, dtype="int64")
     labels[:, 1::2] = targets
@@ -21,7 +24,7 @@ def _paths(xp, log_probs, targets, lengths, blank):
     labels = xp.where(inside, labels, blank)
     skip = xp.zeros(labels.shape, dtype=bool)
     skip[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
-    emissions = xp.where(inside, log_probs[:, xp.arange(batch)[:, None], labels], -math.inf)
+    emissions = xp.where(inside, log_probs[:, xp.arange(batch)[:, None], labels].astype("float64"), -math.inf)
     return labels, emissions, skip
 
 
@@ -84,6 +87,20 @@ def ctc(xp, log_probs, targets, input_lengths, target_lengths, blank):
     return values.astype(log_probs.dtype, copy=False)
 
 
+@ctc.kernel("cpu")
+@native("ctc", otherwise=ctc)
+def ctc_in_c(call, xp, log_probs, targets, input_lengths, target_lengths, blank):
+    values = xp.empty(log_probs.shape[1])
+    given = _whole(xp, log_probs, targets, input_lengths, target_lengths)
+    return values.astype(log_probs.dtype) if call(*given, values, blank) is None else NotImplemented
+
+
+def _whole(xp, log_probs, targets, *lengths):
+    """Return scores, targets and lengths as the kernels in C take them."""
+    scores, targets = xp.ascontiguousarray(log_probs, "float64"), xp.ascontiguousarray(targets, "int64")
+    return scores, targets, xp.array(lengths, "int64")
+
+
 @ctc.vjp("log_probs")
 def ctc_vjp(F, g, log_probs, targets, input_lengths, target_lengths, blank):
     return F.ctc_grad(g, log_probs, targets, input_lengths, target_lengths, blank)
@@ -116,8 +133,17 @@ def ctc_grad(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
     occupancy = xp.zeros(log_probs.shape, "float32" if log_probs.dtype.itemsize == 2 else log_probs.dtype)
     times, rows = xp.arange(steps)[:, None, None], xp.arange(batch)[:, None]
     xp.add.at(occupancy, (times, rows, labels[None]), share.astype(occupancy.dtype, copy=False))
-    running = (xp.arange(steps)[:, None] < inputs)[:, :, None]
+    # Of what does not count, a path that does not exist is no reason for NaN: `zero_infinity` relies on it.
+    running = ((xp.arange(steps)[:, None] < inputs) & (g != 0))[:, :, None]
     return xp.where(running, (xp.exp(log_probs) - occupancy) * g[:, None], 0).astype(log_probs.dtype)
+
+
+@ctc_grad.kernel("cpu")
+@native("ctc_grad", otherwise=ctc_grad)
+def ctc_grad_in_c(call, xp, g, log_probs, targets, input_lengths, target_lengths, blank):
+    result = xp.empty(log_probs.shape)
+    given = *_whole(xp, log_probs, targets, input_lengths, target_lengths), xp.ascontiguousarray(g, "float64")
+    return result.astype(log_probs.dtype) if call(*given, result, blank) is None else NotImplemented
 
 
 @ctc_grad.vjp("g", "log_probs")
