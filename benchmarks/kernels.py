@@ -301,18 +301,13 @@ def keep(rows, path):
             json.dump(rows, file, indent=1)
 
 
-def main():
-    """Print the table."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--wide", dest="list", action="store_const", const="wide", default="ops", help="rarer ops")
-    parser.add_argument("--in-place", dest="list", action="store_const", const="in-place", help="forms that write")
-    options = parser.parse_args()
-    plugrad, torch, timing = prepared(options.threads, options.device)
-    sizes, rows = SIZES_OF_HOSTS if IDLE else SIZES if options.device == "cpu" else SIZES_ON_DEVICES, {}
+def print_table(chosen, options, libraries, timing):
+    """Print a row for each of {name: function that returns a library's step}, and how all compare; keep the rows."""
+    rows = {}
     print("| cell | plugrad us | PyTorch us | ratio |\n|---|---|---|---|")
-    for name, build in cells(options.list, sizes).items():
-        if options.only in name and not (IDLE and name.startswith(OF_VALUES)):
-            ratio, ours, theirs = rows[name] = compare(build, (plugrad, torch), options.rounds, *timing)
+    for name, build in chosen.items():
+        if options.only in name:
+            ratio, ours, theirs = rows[name] = compare(build, libraries, options.rounds, *timing)
             print(f"| {name} | {ours * 1e6:.1f} | {theirs * 1e6:.1f} | {ratio:.2f} |", flush=True)
     ratios = [ratio for ratio, _, _ in rows.values()]
     if ratios:
@@ -320,6 +315,19 @@ def main():
         above = [sum(ratio > limit for ratio in ratios) for limit in (1.05, 1.5)]
         print(f"\n{len(ratios)} cells, geometric mean {mean:.2f}; above 1.05: {above[0]}, above 1.5: {above[1]}")
     keep(rows, options.json)
+
+
+def main():
+    """Print the table."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--wide", dest="list", action="store_const", const="wide", default="ops", help="rarer ops")
+    parser.add_argument("--in-place", dest="list", action="store_const", const="in-place", help="forms that write")
+    options = parser.parse_args()
+    plugrad, torch, timing = prepared(options.threads, options.device)
+    sizes = SIZES_OF_HOSTS if IDLE else SIZES if options.device == "cpu" else SIZES_ON_DEVICES
+    chosen = cells(options.list, sizes)
+    chosen = {name: build for name, build in chosen.items() if not (IDLE and name.startswith(OF_VALUES))}
+    print_table(chosen, options, (plugrad, torch), timing)
 
 
 if __name__ == "__main__":
