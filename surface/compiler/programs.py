@@ -396,9 +396,9 @@ class Program:
         return _Instance(self)
 
     def give_back(self, instance) -> None:
-        """Take back memory that a call had; what is bound to arrays that tensors have no more is dropped."""
+        """Take back memory that a call had, unless tensors have other arrays now, or calls in C have their own."""
         instance.code.clear()
-        if instance.keep is self.bound:
+        if instance.keep is self.bound and self.direct is None:
             self.free.append(instance)
 
 

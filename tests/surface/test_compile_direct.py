@@ -236,6 +236,16 @@ def test_nothing_is_kept_of_a_call():
     assert all(abs(a - b) < 50 for a, b in zip(after, before)), (before, after)
 
 
+def test_there_is_memory_for_one_call():
+    """The first call, which was none in C, had its own."""
+    call = called(lambda x: F.softmax(x * 0.5 + 1, -1))
+    assert program_of(call).size and not program_of(call).free
+    with torch.no_grad():
+        for _ in range(3):
+            call(torch.randn(6))
+    assert program_of(call).direct is not None and program_of(call).size and not program_of(call).free
+
+
 def test_programs_that_were_set_aside_come_back():
     """Those that are asked last have no memory, nor calls in C; a call gives them both again."""
     call = torch.compile(lambda x: x.tanh(), backend="native", dynamic=False)
