@@ -9,7 +9,7 @@ nobody may write to it. Two kinds of arrays are *owned*, which means that nobody
 - the array of a leaf's `.grad`, of a retained gradient, and of what `autograd.grad` returns. The next backward adds to
   `.grad` in place, and optimizers and users write to it.
 
-`own` decides whether an array is owned already or has to be copied; `accumulate_first` leaves it all that are not. It
+`own` decides whether an array is owned already or has to be copied; `accumulate_first` does so for plain leaves. `own`
 takes the array out of a list that held the walk's only reference; one without others, and without a base, is owned.
 That only saves a copy: how many references a local variable makes is measured at import, since interpreters
 differ (Python 3.14 borrows references that earlier ones counted), and one that does not count them always copies.
@@ -85,7 +85,7 @@ def accumulate_first(leaves: list) -> None:
             if getattr(leaf, "_grad", None) is not None or g.dtype is not ttype.np:
                 return
             if g.base is not None or id(g) in copies or _count(g) > _UNSHARED_LISTED or g.strides != raw.strides:
-                if not (type(g) is type(raw) is numpy.ndarray and g.shape == raw.shape and raw.flags.c_contiguous):
+                if type(raw) is not type(g) or g.shape != raw.shape or not raw.flags.c_contiguous:
                     return
                 g = ttype.backend.copy(g)
             leaf._grad = make(g, ttype.plain)

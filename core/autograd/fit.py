@@ -8,6 +8,7 @@ from plugrad.dispatch import formulas
 
 _known: dict = {}  # what `_summed` returned, by the shapes that it got
 
+
 def fit(F, node, grads) -> list:
     """Bring gradients to the shapes and dtypes of the inputs; errors name the op and the argument."""
     fitted = []
@@ -17,8 +18,7 @@ def fit(F, node, grads) -> list:
                 shape, dtype = wanted
                 if g.shape != shape:
                     g = _sum_to_shape(F, node, g, shape, position)
-                have = g.dtype
-                if have is not dtype and have != dtype:
+                if g.dtype is not dtype and g.dtype != dtype:
                     g = F._fit_dtype(g, dtype)
             fitted.append(g)
     except (AttributeError, RuntimeError, TypeError, ValueError):

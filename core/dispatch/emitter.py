@@ -215,20 +215,20 @@ if not (_d := {lead}_.ndim) or type({name}) is not int{several}:
         target, plan = self.plan.target, self.plan
         kept = f"{target}._edge is not None or {target}._view is not None"  # asked before the mode, which is a property
         kept = f"({kept}) and _mode.grad and ({target}._edge is not None or _in_history({target}))"
-        records = "_mode.grad" if self.op.inplace != "values" else "False"
+        may_record = self.op.inplace != "values"
         lines = [f"if {kept} or not _t.locks and (_copies or 0 in {target}_.strides): _k = None"]
         if plan.direct is not None and self.op.write_function is None:
             for name in self.op.parameters[self.op.arity :]:
                 lines.append(f"if {name} is not _d_{name}:\n    _k = None")
         for argument in plan.arguments:
             name = argument.name
-            if argument.bit and name != target:
-                lines.append(f"if {name}_e is not None and {records}:\n    _k = None")
-            if not argument.bit and argument.role in ("operand", "partner", "input"):
-                lines.append(f"if getattr({name}, '_edge', None) is not None and {records}:\n    _k = None")
+            if may_record and argument.bit and name != target:
+                lines.append(f"if {name}_e is not None and _mode.grad:\n    _k = None")
+            if may_record and not argument.bit and argument.role in ("operand", "partner", "input"):
+                lines.append(f"if getattr({name}, '_edge', None) is not None and _mode.grad:\n    _k = None")
             if argument.role == "value":  # a plain one is taken as it is
                 met = f"({name}._view or {target}._view) is not None and _meet({target}, {name})"
-                met = f"{name}._edge is not None and {records} or {met}"
+                met = f"{name}._edge is not None and _mode.grad or {met}" if may_record else met
                 lines.append(f"if {name}_ is not {name} and _isinstance({name}, _Tensor) and ({met}):\n    _k = None")
             if not plan.runs_kernel and (argument.role == "input" or argument.role == "value" and self.op.promote):
                 lines.append(f"if {name}_ is not {name} and getattr({name}, '_type', None) is not _t:\n    _k = None")

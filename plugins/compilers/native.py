@@ -97,22 +97,20 @@ class Native(Line):
         is_one = len(self.tapes) == first + 1 and all(graph.steps[index].kind == "native" for index in part)
         self.alone.append(first if is_one else None)
 
-    def runner(self, number, given, results):
-        """Return what says how a part is one call of C of arrays for `given`, buffers, which returns `results`.
+    def plan_of_runner(self, number, given, results):
+        """Return how a part is one call of C of arrays for `given`, values, that returns `results`; None if it is not.
 
-        It is (tape, how many arrays, which of all stand at its moving places, models of the results), and None where
-        there is no such call.
+        That is (tape, models of what it is given, which of all stand at the tape's moving places, models of results).
         """
         if self.alone[number] is None or any(one.key != getattr(one.buffer.itself, "key", None) for one in results):
             return None
         _, buffers, moving = self.tapes[self.alone[number]]
-        most = kernels.module().ARRAYS
-        places = {one: n for n, one in enumerate(given)} | {one.buffer: ~n for n, one in enumerate(results)}
-        taken = tuple([places.get(buffers[slot]) for slot in moving])
+        places = {one.buffer: n for n, one in enumerate(given)} | {one.buffer: ~n for n, one in enumerate(results)}
+        taken, most = tuple([places.get(buffers[slot]) for slot in moving]), kernels.module().ARRAYS
         if None in taken or not {~n for n in range(len(results))} <= set(taken) or max(len(given), len(results)) > most:
             return None
-        models = tuple([_model(one.shape, one.dtype) for one in results])
-        return self.alone[number], len(given), taken, models
+        models = [None if one.buffer.kind not in MOVING else _model(one.shape, one.dtype) for one in given]
+        return self.alone[number], tuple(models), taken, tuple([_model(one.shape, one.dtype) for one in results])
 
     def tape(self, run):
         """Add the line that carries out calls in C."""
@@ -237,8 +235,8 @@ class OnTapes(Bound):
         self.space["again"], self.space["again_with"] = self.again, self.again_with
 
     def runner(self, number, given, results):
-        """Return a function in C that does a part, of arrays, and returns new ones; None where there is none."""
-        plan = self.line.runner(number, given, results)
+        """Return a function in C of arrays for `given` that does a part and returns new ones; None if there is none."""
+        plan = self.line.plan_of_runner(number, given, results)
         return plan and kernels.module().runner(self.space[f"tape{plan[0]}"], *plan[1:])
 
     def resize(self, size):

@@ -316,7 +316,8 @@ def diagonal(xp, input, offset=0, dim1=0, dim2=1):
     d1, d2 = axes(dim1, input.ndim), axes(dim2, input.ndim)
     if d1 == d2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    if xp.__name__ == "numpy" and input.flags.owndata and input.flags.writeable:
+    owner = input if input.base is None else input.base
+    if xp.__name__ == "numpy" and input.flags.writeable and type(owner) is xp.ndarray and owner.flags.writeable:
         result = input.diagonal(offset, d1, d2)
         result.flags.writeable = True  # as NumPy has it, what it returns is not
         return locked_if_shared(result)

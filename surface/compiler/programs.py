@@ -18,7 +18,7 @@ import numpy
 from plugrad import Tensor, get_default_dtype, is_grad_enabled, nest
 from plugrad.compiler.capturing import Captured, capture, capturing, is_plain
 from plugrad.compiler.changing import Changing, Replacing
-from plugrad.compiler.direct import direct_of, prepare
+from plugrad.compiler.direct import direct_of, parts_of
 from plugrad.compiler.graph import at, plainly, varies
 from plugrad.compiler.guards import Guard, modes_act, signature_of
 from plugrad.compiler.marks import altered
@@ -312,7 +312,7 @@ class Program:
         self.is_quiet = all(step.kind == "native" for step in self.graph.steps)  # no step of NumPy can warn
         self.has_effects = bool(self.written or self.old_grads or self.touches_grads)
         self.run, self.back = written_run(self), written_back(self)
-        self.may_be_direct, self.direct = prepare(self), None  # what does whole calls in C
+        self.in_c, self.direct = parts_of(self), None  # direct: what does whole calls in C
         if self.scope is not None:
             self.scope.known = {}  # what kept sizes shall not keep all of them
 
@@ -333,7 +333,7 @@ class Program:
         if not self.binds():
             return _apart(self.function, args, kwargs)
         results = self.run(tensors, args, kwargs, size)
-        if self.may_be_direct and self.direct is None:
+        if self.in_c is not None and self.direct is None:
             self.direct = direct_of(self)
         return results
 

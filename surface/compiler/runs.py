@@ -276,11 +276,16 @@ def written_back(program):
 
 
 def _array_of(grad, value, size):
-    """Return a gradient as a program takes it; None is zeros."""
-    if type(grad) is numpy.ndarray and grad.flags.c_contiguous:
-        return grad
+    """Return a gradient as a program takes it; None is zeros. RuntimeError where it is not like its result."""
     shape = value.shape if size is None else at(value.shape, size)
-    return numpy.zeros(shape, value.dtype) if grad is None else numpy.asarray(grad, order="C")
+    if grad is None:
+        return numpy.zeros(shape, value.dtype)
+    if grad.shape != shape or grad.dtype != value.dtype:  # what a hook on the node may have made of it
+        raise RuntimeError(
+            f"Function {CompiledFunctionBackward.__name__} got an invalid gradient of shape {list(grad.shape)} and "
+            f"{grad.dtype} for a result of shape {list(shape)} and {value.dtype}: hooks on it must return such ones"
+        )
+    return numpy.asarray(grad, order="C")
 
 
 def with_effects(program, instance, tensors, taken):
@@ -340,6 +345,17 @@ class CompiledFunctionBackward(Node):
     pure = False
     asks = True  # of what was saved: where nothing is left, it says so itself
 
+    @property
+    def outputs(self):
+        """(shape, tensor type) of each result that may get a gradient."""
+        if self.work is None:
+            raise RuntimeError(FREED)
+        program, instance = self.work[:2]
+        types = {entry[3]: entry[2] for entry in program.captured.results if entry[0] == "tensor"}
+        shapes = [value.shape for value in program.captured.root_grads]
+        shapes = shapes if instance.size is None else at(shapes, instance.size)
+        return [(tuple(shape), types[number]) for number, shape in enumerate(shapes)]
+
     def tensors(self):
         return ()
 
@@ -395,7 +411,7 @@ class DirectBackward(CompiledFunctionBackward):
     __slots__ = ()
 
     def pull(self, F, g, saved, retain):
-        if type(g) is numpy.ndarray and g.flags.c_contiguous and self.work is not None and not F._recorded:
+        if self.work is not None and not F._recorded:
             gradients = self.work[1].run_back(g, *saved)
             if gradients is not None:
                 if not retain:
@@ -404,4 +420,4 @@ class DirectBackward(CompiledFunctionBackward):
         return super().pull(F, g, saved, retain)
 
 
-DirectBackward.__name__ = CompiledFunctionBackward.__name__
+DirectBackward.__name__ = CompiledFunctionBackward.__name__  # a program need not know that there are two

@@ -1,6 +1,7 @@
 """What gradient formulas of third parties may do wrong, or can't do: errors that name the op and the argument.
 
-Ours are proved by tests. These functions run where a third party's formula is recorded or went wrong, nowhere else.
+Ours are proved by tests. These functions run where a third party's formula is recorded or went wrong, and
+`of_other_shape` where a formula returns a constant of a smaller shape.
 """
 
 from __future__ import annotations

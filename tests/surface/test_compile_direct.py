@@ -69,6 +69,35 @@ def test_calls_and_walks_are_those_of_the_function(name, dtype):
         assert any(program.direct is not None for program in call._compiled.arrays.known)
 
 
+@pytest.mark.parametrize("run", [lambda x: x.tanh(), lambda x: F.layer_norm(x, (6,)), lambda x: (x.sin(), F.gelu(x))])
+def test_a_gradient_that_is_not_like_its_result_is_refused(run):
+    """A hook on the node may return anything: C would read what lies behind it."""
+    call = torch.compile(run, backend="native")
+    for _ in range(3):
+        call(torch.randn(4, 6, requires_grad=True))
+    for wrong in (torch.ones(2), torch.ones(4, 6, dtype=torch.float64), torch.ones(24)):
+        x = torch.randn(4, 6, requires_grad=True)
+        y = call(x)
+        y = y[0] if isinstance(y, tuple) else y
+        y.grad_fn.register_prehook(lambda grads, wrong=wrong: tuple(grad if grad is None else wrong for grad in grads))
+        with pytest.raises(RuntimeError, match="invalid gradient of shape"):
+            y.sum().backward()
+
+
+@pytest.mark.parametrize("run", [lambda x: (x.sin(), F.gelu(x)), lambda x: (F.layer_norm(x, (6,)), x.sum(0))])
+def test_hooks_on_the_node_of_several_results(run):
+    call = torch.compile(run, backend="native")
+    for rows in (4, 5, 7, 4):
+        x, seen = torch.randn(rows, 6, requires_grad=True), []
+        one, other = call(x)
+        one.grad_fn.register_prehook(lambda grads, seen=seen: seen.extend(g if g is None else g.shape for g in grads))
+        one.sum().backward()
+        assert seen == [one.shape, None] or seen == [one.shape, other.shape]
+        torch.testing.assert_close(x.grad, torch.autograd.grad(run(x)[0].sum(), x)[0])
+        with pytest.raises(RuntimeError, match="second time"):
+            one.sum().backward()
+
+
 def test_what_has_memory_of_its_own_is_not_direct():
     """The statistics of a normalisation are kept for the walk backward; a number is no tensor."""
     x = torch.randn(4, 8, requires_grad=True)
@@ -271,22 +300,25 @@ def test_a_runner_and_a_server_refuse_what_they_can_not_take():
     array, model = numpy.ones(6, "float32"), (numpy.ones(6, "float32"),)
     with pytest.raises(TypeError, match="takes 2 arrays"):
         run(array)
-    with pytest.raises(TypeError, match="takes arrays"):
-        run(array, 2.0)
+    for other in (2.0, None, array[:5], array.astype(float), numpy.ones((6, 2), "f4")[:, 0], array.reshape(2, 3)):
+        assert run(array, other) is None and run(other, array) is None
+    assert len(run(array, array)) == 1
     tape = program.instance().code.space["tape0"]
     with pytest.raises(TypeError, match="takes a tape"):
-        module().runner(same, 1, (0, ~0), model)
+        module().runner(same, model, (0, ~0), model)
     with pytest.raises(TypeError, match="takes a tape"):
-        module().runner(tape, 1, (0,), model)
-    with pytest.raises(TypeError, match="takes a tape"):
-        module().runner(tape, 17, (0, ~0), model)
+        module().runner(tape, model, (0,), model)
+    with pytest.raises(TypeError, match="16 at most"):
+        module().runner(tape, model * 17, (0, ~0), model)
     with pytest.raises(IndexError, match="no such array"):
-        module().runner(tape, 1, (1, ~0), model)
+        module().runner(tape, (None,), (0, ~0), model)
     with pytest.raises(IndexError, match="no such array"):
-        module().runner(tape, 1, (0, ~1), model)
+        module().runner(tape, model, (1, ~0), model)
+    with pytest.raises(IndexError, match="no such array"):
+        module().runner(tape, model, (0, ~1), model)
     with pytest.raises(TypeError, match="model"):
-        module().runner(tape, 1, (0, ~0), (2.0,))
-    runner = module().runner(tape, 1, (0, ~0), model)
+        module().runner(tape, model, (0, ~0), (2.0,))
+    runner = module().runner(tape, model, (0, ~0), model)
     kind = torch.ones(1)._type
     with pytest.raises(TypeError, match="takes a guard"):
         module().server(tape, runner, (0,), kind)
